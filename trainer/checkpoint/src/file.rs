@@ -1,0 +1,374 @@
+//! The checkpoint: weights, optimiser state, settings and provenance in one file.
+//!
+//! Layout, integers little-endian: magic `CHAPCKPT`, `u32` version, `u64` length of the body, the
+//! body (postcard), CRC-32 of everything before it. A reader thus tells a file that was cut from
+//! one that was damaged, and both from one that a later program wrote.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use runtime::{Config, ConfigError, crc32};
+use serde::{Deserialize, Serialize};
+
+use crate::durable::write_durably;
+
+const MAGIC: &[u8; 8] = b"CHAPCKPT";
+const PRELUDE_LEN: usize = MAGIC.len() + 4 + 8;
+const CRC_LEN: usize = 4;
+
+/// Version of the file that this crate reads and writes.
+pub const VERSION: u32 = 1;
+
+/// A tensor under the name that the runtime's tensor list gives it.
+///
+/// # Shapes
+///
+/// `data` is row-major; matrices are `[out, in]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamedTensor {
+    /// Full name, for example `layers.3.w_qkv`.
+    pub name: String,
+    /// Lengths, outermost first.
+    pub shape: Vec<u32>,
+    /// Elements.
+    #[serde(with = "floats")]
+    pub data: Vec<f32>,
+}
+
+/// All that a training run knows at one step.
+///
+/// The lists of tensors hold the tensors in the order of the runtime's tensor list. `best.ckpt` has
+/// no moments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Shape of the model.
+    pub config: Config,
+    /// The trainer's settings, JSON.
+    pub settings: String,
+    /// Name of the corpus, see [`Corpus::reopen`](crate::Corpus::reopen).
+    pub corpus_name: String,
+    /// SHA-256 of the normalised text.
+    pub corpus_sha256: [u8; 32],
+    /// Characters in token order.
+    pub vocab: String,
+    /// Name of the run.
+    pub run: String,
+    /// Optimiser steps taken.
+    pub step: u64,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Seconds of training so far.
+    pub seconds: f64,
+    /// Loss of `weights` on dev, nats per character; NaN before the first evaluation.
+    pub dev_f32: f64,
+    /// Loss of `ema` on dev, nats per character; NaN before the first evaluation.
+    pub dev_ema: f64,
+    /// Smallest `dev_ema` of the run.
+    pub best_dev: f64,
+    /// Step of `best_dev`.
+    pub best_step: u64,
+    /// Trained weights.
+    pub weights: Vec<NamedTensor>,
+    /// Exponential moving average of the weights.
+    pub ema: Vec<NamedTensor>,
+    /// First moments of the optimiser.
+    pub moment_1: Vec<NamedTensor>,
+    /// Second moments of the optimiser.
+    pub moment_2: Vec<NamedTensor>,
+    /// State of the random generators, in the trainer's order.
+    pub rng: Vec<u64>,
+}
+
+impl Checkpoint {
+    /// Returns the weights to deploy: the average, or the weights of a run that keeps none.
+    #[must_use]
+    pub fn deployed(&self) -> &[NamedTensor] {
+        if self.ema.is_empty() {
+            &self.weights
+        } else {
+            &self.ema
+        }
+    }
+
+    /// Returns the loss on dev of [`Checkpoint::deployed`].
+    #[must_use]
+    pub const fn deployed_dev(&self) -> f64 {
+        if self.ema.is_empty() {
+            self.dev_f32
+        } else {
+            self.dev_ema
+        }
+    }
+
+    /// Encodes the checkpoint as the bytes of its file.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Body`] if postcard cannot encode it.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, FormatError> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend([0; 8]);
+        let mut bytes = postcard::to_extend(self, bytes).map_err(FormatError::Body)?;
+        let body_len = (bytes.len() - PRELUDE_LEN) as u64;
+        bytes[PRELUDE_LEN - 8..PRELUDE_LEN].copy_from_slice(&body_len.to_le_bytes());
+        let crc = crc32(&bytes);
+        bytes.extend(crc.to_le_bytes());
+        Ok(bytes)
+    }
+
+    /// Decodes the bytes of a checkpoint file.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are no checkpoint, cut, damaged, of another version or inconsistent.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, FormatError> {
+        let magic_len = bytes.len().min(MAGIC.len());
+        if bytes[..magic_len] != MAGIC[..magic_len] {
+            return Err(FormatError::NotACheckpoint);
+        }
+        if bytes.len() < PRELUDE_LEN {
+            return Err(FormatError::Truncated {
+                expected: (PRELUDE_LEN + CRC_LEN) as u64,
+                found: bytes.len() as u64,
+            });
+        }
+        let version = u32::from_le_bytes(array(&bytes[8..12]));
+        if version != VERSION {
+            return Err(FormatError::Version { found: version });
+        }
+        let body_len = u64::from_le_bytes(array(&bytes[12..PRELUDE_LEN]));
+        let expected = body_len.saturating_add((PRELUDE_LEN + CRC_LEN) as u64);
+        let found = bytes.len() as u64;
+        if found < expected {
+            return Err(FormatError::Truncated { expected, found });
+        }
+        if found > expected {
+            return Err(FormatError::TooLong { expected, found });
+        }
+        let (covered, crc) = bytes.split_at(bytes.len() - CRC_LEN);
+        let expected = u32::from_le_bytes(array(crc));
+        let found = crc32(covered);
+        if expected != found {
+            return Err(FormatError::Crc { expected, found });
+        }
+        let checkpoint: Self =
+            postcard::from_bytes(&covered[PRELUDE_LEN..]).map_err(FormatError::Body)?;
+        checkpoint.check()?;
+        Ok(checkpoint)
+    }
+
+    fn check(&self) -> Result<(), FormatError> {
+        self.config.validate().map_err(FormatError::Config)?;
+        let tensors = [&self.weights, &self.ema, &self.moment_1, &self.moment_2];
+        for tensor in tensors.into_iter().flatten() {
+            let expected = tensor
+                .shape
+                .iter()
+                .try_fold(1_u64, |product, &len| product.checked_mul(len.into()));
+            if expected != Some(tensor.data.len() as u64) {
+                return Err(FormatError::Shape {
+                    name: tensor.name.clone(),
+                    shape: tensor.shape.clone(),
+                    found: tensor.data.len(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the file under a temporary name and renames it, so that an interrupted save leaves
+    /// the previous file.
+    ///
+    /// # Errors
+    ///
+    /// What the file system reports.
+    pub fn save(&self, path: &Path) -> Result<(), FileError> {
+        let bytes = self.to_bytes().map_err(|source| FileError::Format {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        write_durably(path, &bytes).map_err(|source| FileError::Io {
+            path: path.to_path_buf(),
+            source,
+        })
+    }
+
+    /// Reads the file that [`Checkpoint::save`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, or [`FormatError`].
+    pub fn load(path: &Path) -> Result<Self, FileError> {
+        let bytes = std::fs::read(path).map_err(|source| FileError::Io {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        Self::from_bytes(&bytes).map_err(|source| FileError::Format {
+            path: path.to_path_buf(),
+            source,
+        })
+    }
+}
+
+/// Returns whether the bytes start like a checkpoint file.
+#[must_use]
+pub fn is_checkpoint(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(bytes);
+    out
+}
+
+/// Elements as little-endian bytes: one copy instead of one call per element.
+mod floats {
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(data: &[f32], out: S) -> Result<S::Ok, S::Error> {
+        let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_le_bytes()).collect();
+        out.serialize_bytes(&bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<f32>, D::Error> {
+        struct Floats;
+        impl Visitor<'_> for Floats {
+            type Value = Vec<f32>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the bytes of f32 values")
+            }
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<f32>, E> {
+                let (words, []) = bytes.as_chunks::<4>() else {
+                    return Err(E::invalid_length(bytes.len(), &self));
+                };
+                Ok(words.iter().map(|&word| f32::from_le_bytes(word)).collect())
+            }
+        }
+        input.deserialize_bytes(Floats)
+    }
+}
+
+/// Why bytes are no checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// The bytes do not start with the magic.
+    NotACheckpoint,
+    /// The file ends too early.
+    Truncated {
+        /// Bytes that it should have, or at least that many.
+        expected: u64,
+        /// Bytes found.
+        found: u64,
+    },
+    /// Bytes follow the end.
+    TooLong {
+        /// Bytes that it should have.
+        expected: u64,
+        /// Bytes found.
+        found: u64,
+    },
+    /// Another version of the file.
+    Version {
+        /// Version found.
+        found: u32,
+    },
+    /// The bytes were changed after they were written.
+    Crc {
+        /// Checksum in the file.
+        expected: u32,
+        /// Checksum of the bytes.
+        found: u32,
+    },
+    /// The body does not decode.
+    Body(postcard::Error),
+    /// The configuration describes no model.
+    Config(ConfigError),
+    /// A tensor has another number of elements than its shape says.
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Its shape.
+        shape: Vec<u32>,
+        /// Elements found.
+        found: usize,
+    },
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotACheckpoint => f.write_str(
+                "not a checkpoint: it does not start with \"CHAPCKPT\"; expected last.ckpt or \
+                 best.ckpt of a run",
+            ),
+            Self::Truncated { expected, found } => write!(
+                f,
+                "truncated: expected {expected} bytes, found {found}; copy it again, or use the \
+                 run's other checkpoint"
+            ),
+            Self::TooLong { expected, found } => write!(
+                f,
+                "damaged: expected {expected} bytes, found {found}; use the run's other checkpoint"
+            ),
+            Self::Version { found } if *found > VERSION => write!(
+                f,
+                "written by a later program: expected version {VERSION}, found {found}; update \
+                 this repository"
+            ),
+            Self::Version { found } => write!(
+                f,
+                "of an unsupported version: expected {VERSION}, found {found}; use the program \
+                 that wrote it"
+            ),
+            Self::Crc { expected, found } => write!(
+                f,
+                "damaged: expected CRC-32 {expected:08x}, found {found:08x}; use the run's other \
+                 checkpoint"
+            ),
+            Self::Body(error) => write!(f, "the body does not decode: {error}"),
+            Self::Config(error) => write!(f, "describes no valid model: {error}"),
+            Self::Shape { name, shape, found } => write!(
+                f,
+                "tensor {name} of shape {shape:?} has {found} elements; train again"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FormatError {}
+
+/// Why a checkpoint file was not read or written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The file system said no.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The content is wrong.
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: FormatError,
+    },
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, source } => write!(f, "checkpoint {}: {source}", path.display()),
+            Self::Format { path, source } => write!(f, "checkpoint {}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
