@@ -1,0 +1,291 @@
+//! Tensors of a model: names, shapes and places in the blob.
+
+use core::fmt;
+
+use crate::config::{Activation, Config, Position};
+
+/// Number format of a tensor in the blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// int8 `[rows, cols]`, zero padding to 4 bytes, then one `f32` scale per row.
+    W8,
+    /// Little-endian `f32`.
+    F32,
+    /// Little-endian `u32`.
+    U32,
+}
+
+/// Every tensor that a model can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TensorId {
+    /// Embedding, and the head too when tied.
+    WEmbed,
+    /// Learned positions.
+    WPos,
+    /// Angle per position in 2^-32 turns, one per pair.
+    AngleStep,
+    /// Gain of the norm before attention.
+    GAttn,
+    /// Bias of the norm before attention.
+    BAttn,
+    /// Queries, keys and values in one matrix.
+    WQkv,
+    /// Bias of `w_qkv`.
+    BQkv,
+    /// Output projection of attention.
+    WO,
+    /// Bias of `w_o`.
+    BO,
+    /// Gain of the norm before the feed-forward part.
+    GFfn,
+    /// Bias of the norm before the feed-forward part.
+    BFfn,
+    /// Gate of `SwiGLU`.
+    WGate,
+    /// Bias of `w_gate`.
+    BGate,
+    /// First matrix of the feed-forward part.
+    WUp,
+    /// Bias of `w_up`.
+    BUp,
+    /// Second matrix of the feed-forward part.
+    WDown,
+    /// Bias of `w_down`.
+    BDown,
+    /// Gain of the norm before the head.
+    GFinal,
+    /// Bias of the norm before the head.
+    BFinal,
+    /// Head, when it is not tied to the embedding.
+    WOut,
+    /// Bias of the head.
+    BOut,
+}
+
+use TensorId::*;
+
+/// Tensors before the layers, in blob order.
+const FRONT: [TensorId; 3] = [WEmbed, WPos, AngleStep];
+/// Tensors of one layer, in blob order.
+const LAYER: [TensorId; 14] = [
+    GAttn, BAttn, WQkv, BQkv, WO, BO, GFfn, BFfn, WGate, BGate, WUp, BUp, WDown, BDown,
+];
+/// Tensors after the layers, in blob order.
+const BACK: [TensorId; 4] = [GFinal, BFinal, WOut, BOut];
+/// Number of [`TensorId`]s.
+pub(crate) const N_TENSOR_ID: usize = FRONT.len() + LAYER.len() + BACK.len();
+
+/// Alignment of each tensor, relative to the start of the blob.
+pub const TENSOR_ALIGN: u32 = 16;
+
+impl TensorId {
+    /// Returns the name that trainer, checkpoint and blob share.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            WEmbed => "w_embed",
+            WPos => "w_pos",
+            AngleStep => "angle_step",
+            GAttn => "g_attn",
+            BAttn => "b_attn",
+            WQkv => "w_qkv",
+            BQkv => "b_qkv",
+            WO => "w_o",
+            BO => "b_o",
+            GFfn => "g_ffn",
+            BFfn => "b_ffn",
+            WGate => "w_gate",
+            BGate => "b_gate",
+            WUp => "w_up",
+            BUp => "b_up",
+            WDown => "w_down",
+            BDown => "b_down",
+            GFinal => "g_final",
+            BFinal => "b_final",
+            WOut => "w_out",
+            BOut => "b_out",
+        }
+    }
+
+    /// Returns `(rows, cols, kind)`, or `None` when a model of this configuration has no such
+    /// tensor. Vectors have one row.
+    #[must_use]
+    pub const fn shape(self, config: &Config) -> Option<(u32, u32, Kind)> {
+        let d = config.d_model as u32;
+        let ff = config.d_ff as u32;
+        let vocab = config.vocab_size as u32;
+        let qkv = config.qkv_dim() as u32;
+        let gated = matches!(config.activation, Activation::SwiGlu);
+        let (present, rows, cols, kind) = match self {
+            WEmbed => (true, vocab, d, Kind::W8),
+            WPos => {
+                let learned = matches!(config.position, Position::Learned);
+                (learned, config.context_len as u32, d, Kind::W8)
+            }
+            AngleStep => {
+                let n_angle = config.n_angle() as u32;
+                (n_angle > 0, 1, n_angle, Kind::U32)
+            }
+            GAttn | GFfn | GFinal => (true, 1, d, Kind::F32),
+            BAttn | BFfn | BFinal => (config.norm_bias, 1, d, Kind::F32),
+            WQkv => (true, qkv, d, Kind::W8),
+            BQkv => (config.attn_bias, 1, qkv, Kind::F32),
+            WO => (true, d, d, Kind::W8),
+            BO => (config.attn_bias, 1, d, Kind::F32),
+            WGate => (gated, ff, d, Kind::W8),
+            BGate => (gated && config.ff_bias, 1, ff, Kind::F32),
+            WUp => (true, ff, d, Kind::W8),
+            BUp => (config.ff_bias, 1, ff, Kind::F32),
+            WDown => (true, d, ff, Kind::W8),
+            BDown => (config.ff_bias, 1, d, Kind::F32),
+            WOut => (!config.tied, vocab, d, Kind::W8),
+            BOut => (config.head_bias, 1, vocab, Kind::F32),
+        };
+        if present {
+            Some((rows, cols, kind))
+        } else {
+            None
+        }
+    }
+
+    /// Returns the bytes of the tensor in the blob, padding to [`TENSOR_ALIGN`] included; 0 when
+    /// the model has no such tensor.
+    const fn padded_len(self, config: &Config) -> u64 {
+        match self.shape(config) {
+            Some((rows, cols, kind)) => {
+                byte_len(rows, cols, kind).next_multiple_of(TENSOR_ALIGN as u64)
+            }
+            None => 0,
+        }
+    }
+}
+
+/// Returns the bytes of a tensor without the padding that follows it.
+const fn byte_len(rows: u32, cols: u32, kind: Kind) -> u64 {
+    let (rows, cols) = (rows as u64, cols as u64);
+    match kind {
+        Kind::W8 => (rows * cols).next_multiple_of(4) + 4 * rows,
+        Kind::F32 | Kind::U32 => 4 * rows * cols,
+    }
+}
+
+/// One tensor of a model: what it is and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// Which tensor.
+    pub id: TensorId,
+    /// The name without its layer.
+    pub name: &'static str,
+    /// The layer, for tensors that each layer has.
+    pub layer: Option<u16>,
+    /// Rows; 1 for vectors.
+    pub rows: u32,
+    /// Columns.
+    pub cols: u32,
+    /// Number format.
+    pub kind: Kind,
+    /// First byte, relative to the tensor section.
+    pub offset: u32,
+    /// Bytes, without the padding that follows.
+    pub len: u32,
+}
+
+impl TensorSpec {
+    /// Returns the first byte of the row scales, relative to the tensor's first byte.
+    #[must_use]
+    pub const fn scale_offset(&self) -> u32 {
+        (self.rows * self.cols).next_multiple_of(4)
+    }
+}
+
+/// Writes the full name: `w_embed`, or `layers.3.w_qkv`.
+impl fmt::Display for TensorSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(layer) = self.layer {
+            write!(f, "layers.{layer}.")?;
+        }
+        f.write_str(self.name)
+    }
+}
+
+/// Places of all tensors: front tensors, then `n_layer` equal layers, then back tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TensorMap {
+    /// First byte by [`TensorId`]; for tensors of a layer, in layer 0.
+    offset: [u32; N_TENSOR_ID],
+    /// Bytes from one layer to the next.
+    layer_len: u32,
+    /// Bytes of the whole section, a multiple of [`TENSOR_ALIGN`].
+    pub(crate) len: u32,
+}
+
+impl TensorMap {
+    /// Computes the places; `None` when the section would not fit 32-bit offsets.
+    pub(crate) fn new(config: &Config) -> Option<Self> {
+        let mut offset = [0_u64; N_TENSOR_ID];
+        let mut at = 0_u64;
+        let mut place = |ids: &[TensorId], at: &mut u64| {
+            for &id in ids {
+                offset[id as usize] = *at;
+                *at += id.padded_len(config);
+            }
+        };
+        place(&FRONT, &mut at);
+        let layers_start = at;
+        place(&LAYER, &mut at);
+        let layer_len = at - layers_start;
+        at = layers_start + layer_len * u64::from(config.n_layer);
+        place(&BACK, &mut at);
+        // The blob's total length, header included, is a u32 too.
+        if at > u64::from(u32::MAX / 2) {
+            return None;
+        }
+        Some(Self {
+            offset: offset.map(|byte| byte as u32),
+            layer_len: layer_len as u32,
+            len: at as u32,
+        })
+    }
+
+    /// Returns the first byte of a tensor, relative to the tensor section.
+    pub(crate) const fn offset(&self, id: TensorId, layer: usize) -> usize {
+        self.offset[id as usize] as usize + self.layer_len as usize * layer
+    }
+
+    fn spec(&self, config: &Config, id: TensorId, layer: Option<u16>) -> Option<TensorSpec> {
+        let (rows, cols, kind) = id.shape(config)?;
+        Some(TensorSpec {
+            id,
+            name: id.name(),
+            layer,
+            rows,
+            cols,
+            kind,
+            offset: self.offset(id, usize::from(layer.unwrap_or(0))) as u32,
+            len: byte_len(rows, cols, kind) as u32,
+        })
+    }
+}
+
+impl Config {
+    /// Returns every tensor of a model of this configuration, in blob order; nothing when the
+    /// configuration is invalid or too large for a blob.
+    pub fn tensors(&self) -> impl Iterator<Item = TensorSpec> + use<> {
+        let config = *self;
+        let map = match config.validate() {
+            Ok(()) => TensorMap::new(&config),
+            Err(_) => None,
+        };
+        map.into_iter().flat_map(move |map| {
+            let front = FRONT.iter().map(|&id| (id, None));
+            let layers = (0..config.n_layer)
+                .flat_map(|layer| LAYER.iter().map(move |&id| (id, Some(layer))));
+            let back = BACK.iter().map(|&id| (id, None));
+            front
+                .chain(layers)
+                .chain(back)
+                .filter_map(move |(id, layer)| map.spec(&config, id, layer))
+        })
+    }
+}
