@@ -11,7 +11,7 @@
 pub fn exp(x: f32) -> f32 {
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    if !(x > -87.3) {
+    if x.is_nan() || x <= -87.3 {
         return 0.0;
     }
     let x = if x > 88.3 { 88.3 } else { x };

@@ -182,6 +182,16 @@ impl<'m> Session<'m> {
         &self.state.scratch[..usize::from(self.model.config().vocab_size)]
     }
 
+    /// Returns the residual stream of the last token after the last layer, before the final norm.
+    ///
+    /// # Shapes
+    ///
+    /// - `[d_model]`
+    #[must_use]
+    pub fn residual(&self) -> &[f32] {
+        self.state.x
+    }
+
     /// Takes a token and computes it: [`push`](Self::push), then [`step`](Self::step) to the end.
     ///
     /// # Errors
