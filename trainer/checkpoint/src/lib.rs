@@ -5,17 +5,30 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`corpus`], [`vocabulary`] | a text, its characters and its split |
+//! | [`corpus`], [`vocabulary`] | a text, its split and its characters |
 //! | [`file`](mod@file) | the checkpoint: weights, optimiser state and provenance in one file |
 //! | [`runs`] | where runs lie and which is the newest |
+//! | [`quantize`], [`blob`] | float weights to the int8 blob of the runtime |
+//! | [`score`] | loss of a blob through the runtime's forward pass |
+//! | [`boards`] | memories of the boards, and whether a blob fits |
+//! | [`synthetic`] | random checkpoints for tests |
 
+mod aligned;
+pub mod blob;
+pub mod boards;
 pub mod corpus;
 mod durable;
 pub mod file;
+pub mod quantize;
 pub mod runs;
+pub mod score;
+pub mod synthetic;
 mod tiny_shakespeare;
 pub mod vocabulary;
 
+pub use aligned::AlignedBytes;
+pub use blob::{Blob, BlobError};
+pub use boards::{BOARDS, Board, BoardError};
 pub use corpus::{Corpus, CorpusError, Split};
 pub use durable::write_durably;
 pub use file::{Checkpoint, FileError, FormatError, NamedTensor};

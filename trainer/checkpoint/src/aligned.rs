@@ -1,0 +1,74 @@
+//! Bytes at an aligned address, as the runtime wants its blobs.
+
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+
+/// A byte buffer that starts at an address divisible by 16.
+#[derive(Clone, Default)]
+pub struct AlignedBytes {
+    words: Vec<u128>,
+    len: usize,
+}
+
+impl AlignedBytes {
+    /// Creates a buffer of `len` zeros.
+    #[must_use]
+    pub fn zeroed(len: usize) -> Self {
+        Self {
+            words: vec![0; len.div_ceil(16)],
+            len,
+        }
+    }
+
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    ///
+    /// What the file system reports.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        Ok(Self::from(std::fs::read(path)?.as_slice()))
+    }
+
+    /// Drops the bytes from `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+impl From<&[u8]> for AlignedBytes {
+    fn from(bytes: &[u8]) -> Self {
+        let mut aligned = Self::zeroed(bytes.len());
+        aligned.copy_from_slice(bytes);
+        aligned
+    }
+}
+
+impl Deref for AlignedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+}
+
+impl DerefMut for AlignedBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+    }
+}
+
+impl fmt::Debug for AlignedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AlignedBytes({} bytes)", self.len)
+    }
+}
+
+impl PartialEq for AlignedBytes {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for AlignedBytes {}

@@ -1,0 +1,338 @@
+//! Writing a blob: a loop over the runtime's tensor list.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use runtime::format::{
+    EncodeError, Golden, Header, LoadError, PRELUDE_LEN, Provenance, TRAILER_LEN, encode, seal,
+};
+use runtime::{Config, Kind, Model, Sampler, Session, Settings, TENSOR_ALIGN, TensorSpec};
+
+use crate::aligned::AlignedBytes;
+use crate::file::NamedTensor;
+use crate::quantize::{angle_steps, quantize_row};
+use crate::vocabulary::Vocabulary;
+
+/// Tokens in the golden self-test: the prompt below and what greedy sampling makes of it.
+pub const GOLDEN_LEN: usize = 16;
+const GOLDEN_PROMPT: &str = "ROMEO:\n";
+/// Generous room for the header without its strings.
+const HEADER_ROOM: usize = 512;
+
+/// A finished blob and what its making cost.
+#[derive(Clone, Debug)]
+pub struct Blob {
+    /// The bytes of the file.
+    pub bytes: AlignedBytes,
+    /// One entry per tensor, in blob order.
+    pub tensors: Vec<TensorReport>,
+}
+
+/// What became of one tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorReport {
+    /// Full name.
+    pub name: String,
+    /// Rows; 1 for vectors.
+    pub rows: u32,
+    /// Columns.
+    pub cols: u32,
+    /// Number format in the blob.
+    pub kind: Kind,
+    /// Bytes in the blob, scales included.
+    pub len: u32,
+    /// Largest difference between an element and its stored value.
+    pub max_error: f32,
+}
+
+/// Writes a blob and its golden self-test.
+///
+/// # Errors
+///
+/// A tensor that is missing, of another shape, not finite or not of this model; a vocabulary that
+/// does not fit; a configuration that the runtime refuses.
+pub fn write(
+    config: &Config,
+    vocab: &str,
+    weights: &[NamedTensor],
+    provenance: Provenance<'_>,
+) -> Result<Blob, BlobError> {
+    let (section, tensors) = write_section(config, weights)?;
+    let header = |prompt, logits_hash| Header {
+        config: *config,
+        vocab,
+        provenance,
+        golden: Golden {
+            prompt,
+            logits_hash,
+        },
+    };
+    // The runtime itself continues the prompt and hashes the logits, so that the test holds for
+    // every build of it. Each pass works on a valid blob whose hash is not known yet.
+    let prompt = golden_start(vocab);
+    let blob = assemble(&header(&prompt, 0), &section)?;
+    let prompt = continue_greedily(&Model::from_bytes(&blob)?)?;
+    let blob = assemble(&header(&prompt, 0), &section)?;
+    let hash = golden_hash(&Model::from_bytes(&blob)?)?;
+    Ok(Blob {
+        bytes: assemble(&header(&prompt, hash), &section)?,
+        tensors,
+    })
+}
+
+/// Encodes a blob afresh in the runtime's format version, with the given provenance.
+///
+/// Every tensor keeps its bytes. With the blob's own provenance, a blob of the runtime's version
+/// comes out byte for byte the same.
+///
+/// # Errors
+///
+/// What the encoder reports; a model that was loaded can be encoded.
+pub fn reencode(model: &Model<'_>, provenance: Provenance<'_>) -> Result<AlignedBytes, BlobError> {
+    let header = Header {
+        provenance,
+        ..*model.header()
+    };
+    assemble(&header, model.tensor_bytes())
+}
+
+/// Returns an upper bound of the bytes of a blob, before there are weights.
+#[must_use]
+pub fn max_len(config: &Config, vocab: &Vocabulary) -> usize {
+    PRELUDE_LEN + HEADER_ROOM + vocab.to_chars().len() + section_len(config) + TRAILER_LEN
+}
+
+fn section_len(config: &Config) -> usize {
+    let end = |spec: TensorSpec| (spec.offset + spec.len).next_multiple_of(TENSOR_ALIGN);
+    config.tensors().last().map_or(0, end) as usize
+}
+
+fn write_section(
+    config: &Config,
+    weights: &[NamedTensor],
+) -> Result<(Vec<u8>, Vec<TensorReport>), BlobError> {
+    config
+        .validate()
+        .map_err(|error| BlobError::Encode(EncodeError::BadConfig(error)))?;
+    let mut by_name = HashMap::new();
+    for tensor in weights {
+        if by_name.insert(tensor.name.as_str(), tensor).is_some() {
+            return Err(BlobError::Unexpected(tensor.name.clone()));
+        }
+    }
+    let mut section = vec![0; section_len(config)];
+    let mut reports = Vec::new();
+    for spec in config.tensors() {
+        let name = spec.to_string();
+        let out = &mut section[spec.offset as usize..][..spec.len as usize];
+        let max_error = if spec.kind == Kind::U32 {
+            for (step, word) in angle_steps(config).iter().zip(out.chunks_exact_mut(4)) {
+                word.copy_from_slice(&step.to_le_bytes());
+            }
+            0.0
+        } else {
+            let tensor = by_name
+                .remove(name.as_str())
+                .ok_or_else(|| BlobError::Missing(name.clone()))?;
+            write_tensor(&spec, tensor, out)?
+        };
+        reports.push(TensorReport {
+            name,
+            rows: spec.rows,
+            cols: spec.cols,
+            kind: spec.kind,
+            len: spec.len,
+            max_error,
+        });
+    }
+    // The smallest name, so that the message does not depend on the order of a hash map.
+    if let Some(&name) = by_name.keys().min() {
+        return Err(BlobError::Unexpected(name.to_string()));
+    }
+    Ok((section, reports))
+}
+
+/// Writes one tensor and returns its largest error.
+fn write_tensor(spec: &TensorSpec, tensor: &NamedTensor, out: &mut [u8]) -> Result<f32, BlobError> {
+    let matrix = [spec.rows, spec.cols];
+    let is_vector = spec.rows == 1 && tensor.shape == matrix[1..];
+    let elements = u64::from(spec.rows) * u64::from(spec.cols);
+    if (tensor.shape != matrix && !is_vector) || tensor.data.len() as u64 != elements {
+        return Err(BlobError::Shape {
+            name: spec.to_string(),
+            expected: matrix,
+            found: tensor.shape.clone(),
+        });
+    }
+    let not_finite = |index: usize| BlobError::NotFinite {
+        name: spec.to_string(),
+        index,
+        value: tensor.data[index].to_string(),
+    };
+    if spec.kind == Kind::F32 {
+        if let Some(index) = tensor.data.iter().position(|x| !x.is_finite()) {
+            return Err(not_finite(index));
+        }
+        for (x, word) in tensor.data.iter().zip(out.chunks_exact_mut(4)) {
+            word.copy_from_slice(&x.to_le_bytes());
+        }
+        return Ok(0.0);
+    }
+    let (weights, scales) = out.split_at_mut(spec.scale_offset() as usize);
+    let cols = spec.cols as usize;
+    let rows = tensor.data.chunks_exact(cols);
+    let weights: &mut [i8] = bytemuck::cast_slice_mut(weights);
+    let mut max_error = 0.0_f32;
+    for (row, ((w, w_q), scale_word)) in rows
+        .zip(weights.chunks_exact_mut(cols))
+        .zip(scales.chunks_exact_mut(4))
+        .enumerate()
+    {
+        let scale = quantize_row(w, w_q).map_err(|col| not_finite(row * cols + col))?;
+        scale_word.copy_from_slice(&scale.to_le_bytes());
+        for (x, x_q) in w.iter().zip(w_q) {
+            max_error = max_error.max((x - f32::from(*x_q) * scale).abs());
+        }
+    }
+    Ok(max_error)
+}
+
+fn assemble(header: &Header<'_>, section: &[u8]) -> Result<AlignedBytes, BlobError> {
+    let strings = header.vocab.len() + header.provenance.run.len() + header.golden.prompt.len();
+    let room = PRELUDE_LEN + HEADER_ROOM + strings + section.len() + TRAILER_LEN;
+    let mut blob = AlignedBytes::zeroed(room);
+    let layout = encode(header, &mut blob)?;
+    blob[layout.tensors].copy_from_slice(section);
+    blob.truncate(layout.total_len);
+    seal(&mut blob);
+    Ok(blob)
+}
+
+/// Picks the characters of [`GOLDEN_PROMPT`] that the model knows, or its first token.
+fn golden_start(vocab: &str) -> Vec<u8> {
+    let vocab = Vocabulary::of_chars(vocab);
+    let mut tokens: Vec<u16> = GOLDEN_PROMPT
+        .chars()
+        .filter_map(|char| vocab.token(char))
+        .collect();
+    if tokens.is_empty() {
+        tokens.push(0);
+    }
+    to_bytes(&tokens)
+}
+
+fn to_bytes(tokens: &[u16]) -> Vec<u8> {
+    tokens
+        .iter()
+        .flat_map(|token| token.to_le_bytes())
+        .collect()
+}
+
+fn continue_greedily(model: &Model<'_>) -> Result<Vec<u8>, BlobError> {
+    let mut state = vec![0; model.config().state_words()];
+    let mut session = Session::new(model, &mut state).map_err(|_| BlobError::SelfTest)?;
+    let greedy = Settings {
+        temperature: 0.0,
+        ..Settings::default()
+    };
+    let mut sampler = Sampler::new(greedy, 0).map_err(|_| BlobError::SelfTest)?;
+    let mut tokens: Vec<u16> = model.header().golden.tokens().collect();
+    for &token in &tokens {
+        session.feed(token).map_err(|_| BlobError::SelfTest)?;
+    }
+    while tokens.len() < GOLDEN_LEN {
+        let token = session.sample(&mut sampler);
+        session.feed(token).map_err(|_| BlobError::SelfTest)?;
+        tokens.push(token);
+    }
+    Ok(to_bytes(&tokens))
+}
+
+fn golden_hash(model: &Model<'_>) -> Result<u64, BlobError> {
+    let mut state = vec![0; model.config().state_words()];
+    let mut session = Session::new(model, &mut state).map_err(|_| BlobError::SelfTest)?;
+    Ok(match session.self_test() {
+        Ok(hash) => hash,
+        Err(error) => error.found,
+    })
+}
+
+/// Why no blob was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlobError {
+    /// A tensor that the model needs is not among the weights.
+    Missing(String),
+    /// A tensor that the model does not have, or has already.
+    Unexpected(String),
+    /// A tensor of another shape.
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Rows and columns that the model needs.
+        expected: [u32; 2],
+        /// Shape found.
+        found: Vec<u32>,
+    },
+    /// An element that is not finite.
+    NotFinite {
+        /// The tensor.
+        name: String,
+        /// The element.
+        index: usize,
+        /// Its value.
+        value: String,
+    },
+    /// The runtime's encoder refused.
+    Encode(EncodeError),
+    /// The runtime's loader refused.
+    Load(LoadError),
+    /// The runtime could not run the self-test.
+    SelfTest,
+}
+
+impl From<EncodeError> for BlobError {
+    fn from(error: EncodeError) -> Self {
+        Self::Encode(error)
+    }
+}
+
+impl From<LoadError> for BlobError {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error)
+    }
+}
+
+impl fmt::Display for BlobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => write!(
+                f,
+                "tensor {name} is missing; the checkpoint does not fit its own configuration"
+            ),
+            Self::Unexpected(name) => write!(
+                f,
+                "tensor {name} is not part of the model or comes twice; the checkpoint does not \
+                 fit its own configuration"
+            ),
+            Self::Shape {
+                name,
+                expected,
+                found,
+            } => write!(
+                f,
+                "tensor {name}: expected shape {expected:?}, found {found:?}"
+            ),
+            Self::NotFinite { name, index, value } => write!(
+                f,
+                "tensor {name} is not finite: element {index} is {value}; export an earlier \
+                 checkpoint"
+            ),
+            Self::Encode(error) => write!(f, "the blob cannot be encoded: {error}"),
+            Self::Load(error) => write!(f, "the runtime refuses the blob: {error}"),
+            Self::SelfTest => f.write_str("the runtime cannot run the self-test of the blob"),
+        }
+    }
+}
+
+impl std::error::Error for BlobError {}

@@ -1,0 +1,150 @@
+//! Boards that a blob may go to, and whether it fits.
+
+use std::fmt;
+
+/// A board with its memories and the part of them that the firmware keeps for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Board {
+    /// Name on the command line; for boards with firmware, its folder under `firmware/`.
+    pub name: &'static str,
+    /// Chip and core.
+    pub chip: &'static str,
+    /// Bytes of flash.
+    pub flash_len: usize,
+    /// Bytes of RAM that one buffer can use.
+    pub ram_len: usize,
+    /// Bytes of flash kept for code.
+    pub app_flash: usize,
+    /// Bytes of RAM kept for stack, line editor and drivers.
+    pub app_ram: usize,
+}
+
+const KIB: usize = 1024;
+
+/// Every board, smallest first.
+pub const BOARDS: [Board; 3] = [
+    Board {
+        name: "pico",
+        chip: "RP2040, Cortex-M0+",
+        flash_len: 2048 * KIB,
+        ram_len: 256 * KIB,
+        app_flash: 128 * KIB,
+        app_ram: 32 * KIB,
+    },
+    Board {
+        name: "pico2",
+        chip: "RP2350, Cortex-M33",
+        flash_len: 4096 * KIB,
+        ram_len: 512 * KIB,
+        app_flash: 128 * KIB,
+        app_ram: 32 * KIB,
+    },
+    Board {
+        name: "qemu",
+        chip: "MPS2-AN386 in QEMU, Cortex-M4F",
+        flash_len: 4096 * KIB,
+        ram_len: 4096 * KIB,
+        app_flash: 128 * KIB,
+        app_ram: 32 * KIB,
+    },
+];
+
+impl Board {
+    /// Finds a board by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`BoardError::Unknown`] lists the names.
+    pub fn find(name: &str) -> Result<&'static Self, BoardError> {
+        BOARDS
+            .iter()
+            .find(|board| board.name == name)
+            .ok_or_else(|| BoardError::Unknown(name.to_string()))
+    }
+
+    /// Checks that a blob and the state of its session fit beside the firmware.
+    ///
+    /// # Errors
+    ///
+    /// [`BoardError::Flash`] or [`BoardError::Ram`], with the bytes needed and those free.
+    pub const fn check(&'static self, blob_len: usize, state_len: usize) -> Result<(), BoardError> {
+        let flash = self.flash_len - self.app_flash;
+        let ram = self.ram_len - self.app_ram;
+        if blob_len > flash {
+            return Err(BoardError::Flash {
+                board: self,
+                needed: blob_len,
+                free: flash,
+            });
+        }
+        if state_len > ram {
+            return Err(BoardError::Ram {
+                board: self,
+                needed: state_len,
+                free: ram,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Why a model does not go to a board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BoardError {
+    /// There is no such board.
+    Unknown(String),
+    /// The blob is too large.
+    Flash {
+        /// The board.
+        board: &'static Board,
+        /// Bytes of the blob.
+        needed: usize,
+        /// Bytes of flash beside the code.
+        free: usize,
+    },
+    /// The state is too large.
+    Ram {
+        /// The board.
+        board: &'static Board,
+        /// Bytes of the state.
+        needed: usize,
+        /// Bytes of RAM beside the firmware's own.
+        free: usize,
+    },
+}
+
+impl fmt::Display for BoardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => {
+                write!(f, "there is no board {name:?}; known are")?;
+                BOARDS
+                    .iter()
+                    .try_for_each(|board| write!(f, " {}", board.name))
+            }
+            Self::Flash {
+                board,
+                needed,
+                free,
+            } => write!(
+                f,
+                "{} has {free} bytes of flash for the blob, it needs {needed}; make d_model, d_ff \
+                 or n_layer smaller",
+                board.name
+            ),
+            Self::Ram {
+                board,
+                needed,
+                free,
+            } => write!(
+                f,
+                "{} has {free} bytes of RAM for the state, it needs {needed}; make context_len, \
+                 n_layer or n_kv_head smaller",
+                board.name
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BoardError {}
