@@ -32,4 +32,5 @@ pub use boards::{BOARDS, Board, BoardError};
 pub use corpus::{Corpus, CorpusError, Split};
 pub use durable::write_durably;
 pub use file::{Checkpoint, FileError, FormatError, NamedTensor};
+pub use score::{ScoreError, Streaming};
 pub use vocabulary::{UnknownChar, Vocabulary};

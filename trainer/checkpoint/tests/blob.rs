@@ -1,0 +1,226 @@
+//! The blob writer: error bounds, refused weights, a self-test that passes.
+
+use checkpoint::quantize::{angle_steps, quantize_row};
+use checkpoint::{BlobError, Checkpoint, blob, score, synthetic};
+use runtime::{Activation, Config, Kind, Model, Norm, Position, Provenance, Session, SplitMix64};
+
+const TINY: Config = Config {
+    n_layer: 2,
+    n_head: 2,
+    n_kv_head: 1,
+    d_model: 12,
+    d_ff: 10,
+    context_len: 8,
+    vocab_size: 30,
+    position: Position::Rope,
+    rope_base: 100,
+    norm: Norm::RmsNorm,
+    activation: Activation::SwiGlu,
+    tied: false,
+    embed_scale: true,
+    attn_bias: true,
+    ff_bias: true,
+    norm_bias: true,
+    head_bias: true,
+};
+
+fn provenance() -> Provenance<'static> {
+    Provenance {
+        run: "test",
+        corpus_sha256: [7; 32],
+        step: 3,
+        seed: 5,
+        dev_f32: 1.5,
+        dev_blob: f32::NAN,
+    }
+}
+
+fn write(checkpoint: &Checkpoint) -> Result<blob::Blob, BlobError> {
+    let weights = checkpoint.deployed();
+    blob::write(&checkpoint.config, &checkpoint.vocab, weights, provenance())
+}
+
+/// Every combination of what the exporter has to treat differently.
+fn shapes() -> Vec<Config> {
+    let mut shapes = Vec::new();
+    for position in [Position::Rope, Position::Learned, Position::Sinusoidal] {
+        for activation in [Activation::SwiGlu, Activation::Gelu] {
+            for flag in [false, true] {
+                shapes.push(Config {
+                    position,
+                    activation,
+                    tied: flag,
+                    embed_scale: !flag,
+                    attn_bias: flag,
+                    ff_bias: !flag,
+                    norm_bias: flag,
+                    head_bias: !flag,
+                    ..TINY
+                });
+            }
+        }
+    }
+    shapes
+}
+
+#[test]
+fn each_element_is_within_half_a_scale() {
+    let mut rng = SplitMix64::new(1);
+    for exponent in [-30, -6, 0, 6, 30] {
+        for _ in 0..200 {
+            let row: Vec<f32> = (0..37)
+                .map(|_| (rng.next_unit() - 0.5) * 2.0_f32.powi(exponent))
+                .collect();
+            let mut row_q = [0; 37];
+            let scale = quantize_row(&row, &mut row_q).unwrap();
+            for (x, x_q) in row.iter().zip(row_q) {
+                let error = (f64::from(*x) - f64::from(x_q) * f64::from(scale)).abs();
+                assert!(
+                    error <= f64::from(scale) * 0.500_001,
+                    "{x} became {x_q} * {scale}"
+                );
+                assert!(x_q > -128);
+            }
+            assert!(row_q.iter().any(|x_q| x_q.abs() == 127));
+        }
+    }
+}
+
+#[test]
+fn zero_row_and_extreme_rows_are_safe() {
+    for (row, expected) in [
+        ([0.0, -0.0, 0.0], [0, 0, 0]),
+        ([1e-40, 0.0, -1e-40], [0, 0, 0]),
+        ([f32::MAX, f32::MIN, 0.0], [127, -127, 0]),
+        ([1e-30, 1.0, -1e-30], [0, 127, 0]),
+    ] {
+        let mut row_q = [9; 3];
+        let scale = quantize_row(&row, &mut row_q).unwrap();
+        assert_eq!(row_q, expected);
+        assert!(scale.is_finite() && scale >= 0.0);
+        assert_eq!(scale == 0.0, expected == [0, 0, 0]);
+    }
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        assert_eq!(quantize_row(&[0.0, bad, bad], &mut [0; 3]), Err(1));
+    }
+}
+
+#[test]
+fn angles_turn_as_the_formula_says() {
+    let rope = Config {
+        d_model: 16,
+        ..TINY
+    };
+    let sinusoidal = Config {
+        position: Position::Sinusoidal,
+        ..rope
+    };
+    for (config, base) in [(rope, 100.0_f64), (sinusoidal, 10_000.0)] {
+        let steps = angle_steps(&config);
+        assert_eq!(steps.len(), config.n_angle());
+        for (i, step) in steps.iter().enumerate() {
+            let radians = base.powf(-(i as f64) / config.n_angle() as f64);
+            let found = f64::from(*step) / 4_294_967_296.0 * std::f64::consts::TAU;
+            assert!((found - radians).abs() < 1e-9, "angle {i}");
+        }
+    }
+}
+
+#[test]
+fn blob_of_every_shape_loads_and_passes_its_self_test() {
+    for (seed, config) in shapes().into_iter().enumerate() {
+        let checkpoint = synthetic::checkpoint(config, seed as u64);
+        let blob = write(&checkpoint).unwrap();
+        let model = Model::from_bytes(&blob.bytes).unwrap();
+        assert_eq!(model.len(), blob.bytes.len());
+        assert_eq!(model.config(), &config);
+        assert_eq!(model.header().vocab, checkpoint.vocab);
+        assert_eq!(model.header().provenance.run, "test");
+        assert_eq!(model.header().golden.tokens().count(), blob::GOLDEN_LEN);
+        let mut state = vec![0; config.state_words()];
+        let mut session = Session::new(&model, &mut state).unwrap();
+        session.self_test().unwrap();
+        assert_eq!(blob.tensors.len(), config.tensors().count());
+        for tensor in &blob.tensors {
+            assert!(tensor.max_error.is_finite());
+            assert_eq!(tensor.max_error > 0.0, tensor.kind == Kind::W8);
+        }
+        let vocab = checkpoint::Vocabulary::of_chars(&checkpoint.vocab);
+        let bound = blob::max_len(&config, &vocab);
+        assert!((blob.bytes.len()..blob.bytes.len() + 1024).contains(&bound));
+    }
+}
+
+#[test]
+fn same_checkpoint_gives_the_same_blob() {
+    let checkpoint = synthetic::checkpoint(TINY, 1);
+    assert_eq!(
+        write(&checkpoint).unwrap().bytes,
+        write(&checkpoint).unwrap().bytes
+    );
+}
+
+#[test]
+fn reencoding_changes_the_provenance_only() {
+    let blob = write(&synthetic::checkpoint(TINY, 1)).unwrap().bytes;
+    let model = Model::from_bytes(&blob).unwrap();
+    let same = blob::reencode(&model, model.header().provenance).unwrap();
+    assert_eq!(same, blob);
+    let scored = Provenance {
+        run: "a much longer name than before",
+        dev_blob: 1.25,
+        ..provenance()
+    };
+    let bytes = blob::reencode(&model, scored).unwrap();
+    let other = Model::from_bytes(&bytes).unwrap();
+    assert_eq!(other.header().provenance, scored);
+    assert_eq!(other.header().golden, model.header().golden);
+    assert_eq!(other.tensor_bytes(), model.tensor_bytes());
+}
+
+#[test]
+fn rows_of_zeros_make_a_model_that_runs() {
+    let mut checkpoint = synthetic::checkpoint(TINY, 1);
+    for tensor in &mut checkpoint.ema {
+        tensor.data.fill(0.0);
+    }
+    let blob = write(&checkpoint).unwrap();
+    let model = Model::from_bytes(&blob.bytes).unwrap();
+    let loss = score::in_window(&model, &[0, 1, 2, 3, 4]).unwrap();
+    assert!((loss - 30.0_f64.ln()).abs() < 1e-12, "{loss}");
+}
+
+#[test]
+fn weights_that_do_not_fit_are_named() {
+    let good = synthetic::checkpoint(TINY, 1);
+    let refused = |change: &dyn Fn(&mut Checkpoint)| {
+        let mut checkpoint = good.clone();
+        change(&mut checkpoint);
+        write(&checkpoint).unwrap_err()
+    };
+    let named = |name: &str| good.ema.iter().position(|t| t.name == name).unwrap();
+    for name in ["layers.1.w_up", "g_final"] {
+        let index = named(name);
+        let error = refused(&|checkpoint| checkpoint.ema[index].data[5] = f32::NAN);
+        let BlobError::NotFinite {
+            name: found,
+            index: element,
+            ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!((found.as_str(), element), (name, 5));
+    }
+    let index = named("layers.0.w_qkv");
+    let error = refused(&|checkpoint| checkpoint.ema[index].shape.reverse());
+    assert!(matches!(error, BlobError::Shape { name, .. } if name == "layers.0.w_qkv"));
+    let error = refused(&|checkpoint| drop(checkpoint.ema.remove(index)));
+    assert_eq!(error, BlobError::Missing("layers.0.w_qkv".to_string()));
+    let error = refused(&|checkpoint| checkpoint.ema[index].name = "w_extra".to_string());
+    assert_eq!(error, BlobError::Missing("layers.0.w_qkv".to_string()));
+    let error = refused(&|checkpoint| checkpoint.ema.push(checkpoint.weights[index].clone()));
+    assert_eq!(error, BlobError::Unexpected("layers.0.w_qkv".to_string()));
+    let error = refused(&|checkpoint| checkpoint.vocab.pop().map(drop).unwrap());
+    assert!(matches!(error, BlobError::Load(_)), "{error}");
+}
