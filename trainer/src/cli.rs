@@ -1,0 +1,246 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::presets::PRESETS;
+use crate::settings::{FIELDS, flag};
+
+/// What `trainer train` was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainArgs {
+    /// Preset, named or implied by the model; `None` is the device's default.
+    pub preset: Option<String>,
+    /// Fields set on the command line, in order.
+    pub overrides: Vec<(String, String)>,
+    /// Text to train on; `None` is tiny Shakespeare.
+    pub data: Option<PathBuf>,
+    /// `auto`, `cpu` or `cuda`.
+    pub device: String,
+    /// Run to continue; empty is the newest.
+    pub resume: Option<String>,
+    /// Name of the run.
+    pub name: Option<String>,
+    /// Threads; `None` is all cores.
+    pub threads: Option<usize>,
+    /// Board that the model must fit.
+    pub board: Option<String>,
+}
+
+/// What `trainer eval` was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvalArgs {
+    /// Run; `None` is the newest.
+    pub run: Option<String>,
+    /// Blob to score.
+    pub blob: Option<PathBuf>,
+    /// Text to score on; `None` is the run's.
+    pub data: Option<PathBuf>,
+    /// Prints JSON.
+    pub json: bool,
+}
+
+/// What `trainer sample` was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampleArgs {
+    /// Run; `None` is the newest.
+    pub run: Option<String>,
+    /// Text to continue; `\n` in it is a newline.
+    pub prompt: String,
+    /// Temperature.
+    pub temperature: f32,
+    /// Seed.
+    pub seed: u64,
+    /// Characters to make.
+    pub len: usize,
+}
+
+/// A parsed command line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Trains.
+    Train(TrainArgs),
+    /// Scores.
+    Eval(EvalArgs),
+    /// Makes text.
+    Sample(SampleArgs),
+}
+
+/// Returns the description of the command line.
+#[must_use]
+pub fn command() -> Command {
+    let run = Arg::new("run")
+        .value_name("RUN")
+        .help("Run folder or its name [default: the newest]");
+    let eval = Command::new("eval")
+        .about("Scores a run, or a blob through the runtime")
+        .arg(run.clone())
+        .arg(path_arg("blob", "FILE", "Blob to score through the runtime"))
+        .arg(path_arg("data", "FILE", "Text to score on [default: the run's]"))
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Prints one JSON object"),
+        );
+    let sample = Command::new("sample")
+        .about("Makes text with the best weights of a run, as a board would")
+        .arg(run)
+        .arg(
+            Arg::new("prompt")
+                .long("prompt")
+                .default_value("ROMEO:\\n")
+                .help("Text to continue; \\n is a newline"),
+        )
+        .arg(
+            Arg::new("temperature")
+                .long("temperature")
+                .value_parser(value_parser!(f32))
+                .default_value("0.8")
+                .help("0 always takes the likeliest character"),
+        )
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_parser(value_parser!(u64))
+                .default_value("1")
+                .help("Seed of the sampler"),
+        )
+        .arg(
+            Arg::new("len")
+                .long("len")
+                .value_parser(value_parser!(usize))
+                .default_value("256")
+                .help("Characters to make"),
+        );
+    train_args(Command::new("trainer"))
+        .about("Trains a character-level GPT; `trainer` alone trains the default")
+        .args_conflicts_with_subcommands(true)
+        .subcommand(train_args(Command::new("train")).about("Trains a model [the default]"))
+        .subcommand(eval)
+        .subcommand(sample)
+}
+
+fn path_arg(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name(value)
+        .value_parser(value_parser!(PathBuf))
+        .help(help)
+}
+
+fn train_args(command: Command) -> Command {
+    let presets: Vec<String> = PRESETS
+        .iter()
+        .map(|preset| format!("  {:8} {}", preset.name, preset.about))
+        .collect();
+    let command = command
+        .after_help(format!("Presets:\n{}", presets.join("\n")))
+        .arg(
+            Arg::new("model")
+                .value_name("MODEL")
+                .help("gpt, or a preset's name, short for gpt with that preset"),
+        )
+        .arg(
+            Arg::new("preset")
+                .long("preset")
+                .value_name("P")
+                .help("Named settings, listed below"),
+        )
+        .arg(path_arg("data", "FILE", "UTF-8 text [default: tiny Shakespeare]"))
+        .arg(
+            Arg::new("device")
+                .long("device")
+                .default_value("auto")
+                .help("auto, cpu or cuda"),
+        )
+        .arg(
+            Arg::new("resume")
+                .long("resume")
+                .value_name("RUN")
+                .num_args(0..=1)
+                .default_missing_value("")
+                .help("Continues a run [default: the newest]"),
+        )
+        .arg(Arg::new("name").long("name").help("Name of the run"))
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_parser(value_parser!(usize))
+                .help("CPU threads, at most one per shard; the result does not depend on it"),
+        )
+        .arg(
+            Arg::new("board")
+                .long("board")
+                .help("Checks first that the model fits this board: pico, pico2 or qemu"),
+        );
+    FIELDS.iter().fold(command, |command, &(field, help)| {
+        let mut arg = Arg::new(field)
+            .long(flag(field))
+            .value_name("VALUE")
+            .allow_negative_numbers(true)
+            .help_heading("Settings")
+            .help(help);
+        if flag(field) != field {
+            arg = arg.alias(field);
+        }
+        command.arg(arg)
+    })
+}
+
+/// Turns parsed arguments into an action.
+///
+/// # Errors
+///
+/// A model that does not exist.
+pub fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
+    Ok(match matches.subcommand() {
+        Some(("eval", matches)) => Action::Eval(EvalArgs {
+            run: text(matches, "run"),
+            blob: matches.get_one("blob").cloned(),
+            data: matches.get_one("data").cloned(),
+            json: matches.get_flag("json"),
+        }),
+        Some(("sample", matches)) => Action::Sample(SampleArgs {
+            run: text(matches, "run"),
+            prompt: text(matches, "prompt").unwrap_or_default().replace("\\n", "\n"),
+            temperature: *matches.get_one("temperature").unwrap_or(&0.8),
+            seed: *matches.get_one("seed").unwrap_or(&1),
+            len: *matches.get_one("len").unwrap_or(&256),
+        }),
+        Some((_, matches)) => Action::Train(train(matches)?),
+        None => Action::Train(train(matches)?),
+    })
+}
+
+fn text(matches: &ArgMatches, name: &str) -> Option<String> {
+    matches.get_one::<String>(name).cloned()
+}
+
+fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
+    let model = text(matches, "model").unwrap_or_else(|| "gpt".to_owned());
+    let implied = (model != "gpt").then_some(model);
+    if let Some(name) = &implied
+        && PRESETS.iter().all(|preset| preset.name != name)
+    {
+        let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+        anyhow::bail!(
+            "there is no model {name:?}; expected gpt, or a preset: {}",
+            names.join(", ")
+        );
+    }
+    Ok(TrainArgs {
+        preset: text(matches, "preset").or(implied),
+        overrides: FIELDS
+            .iter()
+            .filter_map(|&(field, _)| Some((field.to_owned(), text(matches, field)?)))
+            .collect(),
+        data: matches.get_one("data").cloned(),
+        device: text(matches, "device").unwrap_or_else(|| "auto".to_owned()),
+        resume: text(matches, "resume"),
+        name: text(matches, "name"),
+        threads: matches.get_one("threads").copied(),
+        board: text(matches, "board"),
+    })
+}

@@ -1,0 +1,186 @@
+//! `trainer eval`: losses of a run's weights and of a blob on val.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use burn_flex::{Flex, FlexDevice};
+use checkpoint::corpus::hex;
+use checkpoint::{AlignedBytes, Checkpoint, Corpus, NamedTensor, Split, Vocabulary, runs, score};
+use runtime::Model;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::cli::EvalArgs;
+use crate::evaluation::Evaluator;
+use crate::model::Gpt;
+use crate::run::run_dir;
+use crate::settings::Settings;
+use crate::shards::Shards;
+use crate::{optimizer, params, sample, training};
+
+/// Losses in nats per character; the JSON of `trainer eval --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Of the blob: every transition of val once, fresh windows of `context_len`.
+    pub val: f64,
+    /// `val` over the first half of the characters.
+    pub val_first: f64,
+    /// `val` over the second half.
+    pub val_second: f64,
+    /// Of the blob: second halves of streams of 2,000 characters, the device's cache policy.
+    pub streaming: Option<f64>,
+    /// The characters of `streaming` in fresh windows.
+    pub streaming_in_window: Option<f64>,
+    /// Streams scored.
+    pub n_stream: usize,
+    /// Context of the model.
+    pub context_len: u16,
+    /// SHA-256 of the blob.
+    pub blob_sha256: String,
+    /// Bytes of the blob.
+    pub blob_len: usize,
+    /// Of the float weights, where the checkpoint is at hand; windows as in `val`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub f32: Option<f64>,
+    /// Of the averaged float weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub f32_ema: Option<f64>,
+    /// Run that the blob comes from.
+    pub run: String,
+    /// Step that the weights come from.
+    pub step: u64,
+}
+
+/// Scores a blob, a run, or both, and prints the result.
+///
+/// # Errors
+///
+/// A missing run, blob or text.
+pub fn eval(args: &EvalArgs) -> Result<()> {
+    let report = report(args)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+        return Ok(());
+    }
+    println!(
+        "run {}, step {}, context {}",
+        report.run, report.step, report.context_len
+    );
+    println!("nats per character on val:");
+    let line = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            println!("  {name:24} {value:.4}");
+        }
+    };
+    line("float weights", report.f32);
+    line("float average", report.f32_ema);
+    line("blob", Some(report.val));
+    line("  first half", Some(report.val_first));
+    line("  second half", Some(report.val_second));
+    line("blob, streaming", report.streaming);
+    line("  same, in window", report.streaming_in_window);
+    Ok(())
+}
+
+/// Scores a blob, a run, or both.
+///
+/// # Errors
+///
+/// A missing run, blob or text.
+pub fn report(args: &EvalArgs) -> Result<Report> {
+    // a blob names its run: the checkpoint is looked up unless another is asked for
+    let from_file = match &args.blob {
+        Some(path) => Some(
+            AlignedBytes::read(path)
+                .with_context(|| format!("cannot read the blob {}", path.display()))?,
+        ),
+        None => None,
+    };
+    let checkpoint = match (&from_file, &args.run) {
+        (Some(bytes), None) => partner(&Model::from_bytes(bytes)?),
+        (_, run) => {
+            let dir = run_dir(run.as_deref())?;
+            Some(Checkpoint::load(&runs::best_checkpoint(&dir)?)?)
+        }
+    };
+    let bytes = match (from_file, &checkpoint) {
+        (Some(bytes), _) => bytes,
+        (None, Some(from)) => sample::blob(from)?,
+        (None, None) => unreachable!("without a blob there is a run"),
+    };
+    let model = Model::from_bytes(&bytes)?;
+    let vocab: String = model.vocab().chars().collect();
+    let val = val_tokens(args.data.as_deref(), checkpoint.as_ref(), &model, &vocab)?;
+
+    let losses = score::transitions(&model, &val)?;
+    let (first, second) = score::halves(&losses);
+    let streaming = score::streaming(&model, &val, &losses)?;
+    let provenance = model.header().provenance;
+    let mut report = Report {
+        val: score::mean(&losses),
+        val_first: score::mean(first),
+        val_second: score::mean(second),
+        streaming: streaming.map(|streaming| streaming.loss),
+        streaming_in_window: streaming.map(|streaming| streaming.in_window),
+        n_stream: streaming.map_or(0, |streaming| streaming.n_stream),
+        context_len: model.config().context_len,
+        blob_sha256: hex(&Sha256::digest(&bytes[..model.len()])),
+        blob_len: model.len(),
+        f32: None,
+        f32_ema: None,
+        run: provenance.run.to_owned(),
+        step: u64::from(provenance.step),
+    };
+    if let Some(from) = &checkpoint {
+        report.f32 = Some(float_loss(from, &from.weights, &val)?);
+        report.f32_ema = Some(float_loss(from, &from.ema, &val)?);
+    }
+    Ok(report)
+}
+
+/// Finds the checkpoint that a blob was made of, if its run is here and has not moved on.
+fn partner(model: &Model<'_>) -> Option<Checkpoint> {
+    let provenance = model.header().provenance;
+    let dir = runs::dir(provenance.run).ok()?;
+    let from = Checkpoint::load(&runs::best_checkpoint(&dir).ok()?).ok()?;
+    let same = from.config == *model.config()
+        && from.step == u64::from(provenance.step)
+        && from.seed == provenance.seed
+        && from.corpus_sha256 == provenance.corpus_sha256;
+    same.then_some(from)
+}
+
+fn val_tokens(
+    data: Option<&Path>,
+    checkpoint: Option<&Checkpoint>,
+    model: &Model<'_>,
+    vocab: &str,
+) -> Result<Vec<u16>> {
+    let expected = model.header().provenance.corpus_sha256;
+    let corpus = match (data, checkpoint) {
+        (Some(path), _) => Corpus::from_file(path)?,
+        (None, Some(from)) => Corpus::reopen(&from.corpus_name, &from.corpus_sha256)?,
+        (None, None) => {
+            let corpus = Corpus::tiny_shakespeare()?;
+            corpus.check_hash(&expected)?;
+            corpus
+        }
+    };
+    let tokens = corpus.tokens(&Vocabulary::of_chars(vocab))?;
+    let split = Split::of(tokens.len());
+    Ok(tokens[split.val].to_vec())
+}
+
+/// Scores float weights on the CPU.
+fn float_loss(from: &Checkpoint, tensors: &[NamedTensor], val: &[u16]) -> Result<f64> {
+    let settings = Settings::from_json(&from.settings)?;
+    let device = FlexDevice;
+    let entries = params::entries(&Gpt::<Flex>::zeroed(&from.config, &device));
+    let weights = optimizer::upload(training::flatten(&entries, tensors)?, &device);
+    let threads = std::thread::available_parallelism().map_or(1, Into::into);
+    let shards = Shards::new(settings.shards.max(threads), threads)?;
+    let evaluator = Evaluator::<Flex>::new(from.config, &device);
+    Ok(crate::evaluation::mean(
+        &evaluator.nll(&shards, &weights, val),
+    ))
+}

@@ -1,0 +1,105 @@
+//! Loss over a text: every transition once, in fresh windows of the deployed context.
+
+use burn::tensor::{Tensor, TensorData};
+use runtime::Config;
+
+use crate::backend::TrainBackend;
+use crate::model::Gpt;
+use crate::params;
+use crate::shards::Shards;
+use crate::tables::Tables;
+
+/// Windows in one forward pass.
+const WINDOWS: usize = 16;
+
+/// Scores texts with the weights it is given.
+#[derive(Debug)]
+pub struct Evaluator<B: TrainBackend> {
+    config: Config,
+    device: B::Device,
+    skeleton: Gpt<B>,
+    tables: Tables<B>,
+}
+
+impl<B: TrainBackend> Evaluator<B> {
+    /// Creates an evaluator for models of one shape.
+    #[must_use]
+    pub fn new(config: Config, device: &B::Device) -> Self {
+        let context_len = usize::from(config.context_len);
+        Self {
+            skeleton: Gpt::zeroed(&config, device),
+            tables: Tables::new(&config, context_len, device),
+            device: device.clone(),
+            config,
+        }
+    }
+
+    /// Returns the negative log-likelihood of `tokens[1..]` in nats, one value per transition.
+    ///
+    /// Windows of exactly `context_len` start at offset 0 and do not overlap; the last may be
+    /// short.
+    #[must_use]
+    pub fn nll(&self, shards: &Shards, weights: &Tensor<B, 1>, tokens: &[u16]) -> Vec<f32> {
+        let n = tokens.len().saturating_sub(1);
+        let len = usize::from(self.config.context_len);
+        let whole = n / len;
+        // (first token, windows, length of each)
+        let mut pieces: Vec<(usize, usize, usize)> = (0..whole)
+            .step_by(WINDOWS)
+            .map(|window| (window * len, WINDOWS.min(whole - window), len))
+            .collect();
+        if n % len > 0 {
+            pieces.push((whole * len, 1, n % len));
+        }
+        let parts = shards.map(pieces.len(), |piece| {
+            let (start, rows, len) = pieces[piece];
+            let model = params::with_values(self.skeleton.clone(), weights.clone());
+            let rows_from = |start: usize| {
+                let values: Vec<i32> = tokens[start..start + rows * len]
+                    .iter()
+                    .map(|&token| i32::from(token))
+                    .collect();
+                Tensor::from_data(TensorData::new(values, [rows, len]), &self.device)
+            };
+            let nll = model.nll(
+                &self.config,
+                &self.tables,
+                rows_from(start),
+                rows_from(start + 1),
+                None,
+            );
+            host(nll.reshape([rows * len]))
+        });
+        parts.concat()
+    }
+
+    /// Returns the logits after each of `tokens`, `[len, vocab_size]` row-major.
+    #[must_use]
+    pub fn logits(&self, weights: &Tensor<B, 1>, tokens: &[u16]) -> Vec<f32> {
+        let model = params::with_values(self.skeleton.clone(), weights.clone());
+        let values: Vec<i32> = tokens.iter().map(|&token| i32::from(token)).collect();
+        let input = Tensor::from_data(TensorData::new(values, [1, tokens.len()]), &self.device);
+        let logits = model.logits(&self.config, &self.tables, input);
+        let size = logits.dims().iter().product::<usize>();
+        host(logits.reshape([size]))
+    }
+}
+
+/// Copies a flat tensor to the host.
+///
+/// # Panics
+///
+/// If the backend's float is not `f32`; every backend of this crate has `f32`.
+#[must_use]
+pub fn host<B: burn::tensor::backend::Backend>(tensor: Tensor<B, 1>) -> Vec<f32> {
+    tensor
+        .into_data()
+        .into_vec()
+        .expect("backends of the trainer compute in f32")
+}
+
+/// Returns the mean of `values`, summed in `f64` in order.
+#[must_use]
+pub fn mean(values: &[f32]) -> f64 {
+    values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64
+}

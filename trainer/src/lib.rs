@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+
+pub mod backend;
+pub mod batch;
+pub mod cli;
+pub mod dropout;
+pub mod eval;
+pub mod evaluation;
+pub mod init;
+pub mod metrics;
+pub mod model;
+pub mod ops;
+pub mod optimizer;
+pub mod params;
+pub mod presets;
+pub mod progress;
+pub mod rng;
+pub mod run;
+pub mod sample;
+pub mod settings;
+pub mod shards;
+pub mod tables;
+pub mod training;

@@ -1,0 +1,134 @@
+//! The two large pieces of the forward pass that a backend may fuse.
+
+use burn::tensor::backend::Backend;
+use burn::tensor::{Int, Tensor, activation};
+use runtime::{Activation, Config, Position};
+
+use crate::dropout::Masks;
+use crate::model::{Gpt, Layer, linear, norm};
+use crate::tables::Tables;
+
+/// A backend with its way of computing a block and the loss.
+///
+/// The default methods are the reference: plain burn operations, differentiated one by one.
+pub trait Ops: Backend {
+    /// Runs one block on the residual stream, `[batch, len, d_model]`.
+    fn layer(
+        layer: &Layer<Self>,
+        config: &Config,
+        tables: &Tables<Self>,
+        x: Tensor<Self, 3>,
+        masks: Option<Masks>,
+    ) -> Tensor<Self, 3> {
+        plain_layer(layer, config, tables, x, masks)
+    }
+
+    /// Runs last norm, head and cross-entropy: `[batch, len, d_model]` to nats, `[batch, len]`.
+    fn head_nll(
+        model: &Gpt<Self>,
+        config: &Config,
+        x: Tensor<Self, 3>,
+        targets: Tensor<Self, 2, Int>,
+    ) -> Tensor<Self, 2> {
+        plain_head_nll(model, config, x, targets)
+    }
+}
+
+/// Runs one block with plain burn operations.
+pub fn plain_layer<B: Backend>(
+    layer: &Layer<B>,
+    config: &Config,
+    tables: &Tables<B>,
+    x: Tensor<B, 3>,
+    masks: Option<Masks>,
+) -> Tensor<B, 3> {
+    let device = x.device();
+    let (attn_mask, ffn_mask) = match masks {
+        Some(masks) => (
+            Some(masks.attention.to_tensor(&device)),
+            Some(masks.feed_forward.to_tensor(&device)),
+        ),
+        None => (None, None),
+    };
+    let drop = |y: Tensor<B, 3>, mask: Option<Tensor<B, 3>>| match mask {
+        Some(mask) => y * mask,
+        None => y,
+    };
+
+    let h = norm(config.norm, x.clone(), &layer.g_attn, layer.b_attn.as_ref());
+    let qkv = linear(h, layer.w_qkv.val(), layer.b_qkv.as_ref());
+    let att = attention(config, tables, qkv);
+    let y = linear(att, layer.w_o.val(), layer.b_o.as_ref());
+    let x = x + drop(y, attn_mask);
+
+    let h = norm(config.norm, x.clone(), &layer.g_ffn, layer.b_ffn.as_ref());
+    let up = linear(h.clone(), layer.w_up.val(), layer.b_up.as_ref());
+    let u = match config.activation {
+        Activation::Gelu => activation::gelu(up),
+        Activation::Relu => activation::relu(up),
+        Activation::Relu2 => {
+            let r = activation::relu(up);
+            r.clone() * r
+        }
+        Activation::SwiGlu => {
+            let w_gate = layer.w_gate.as_ref().expect("SwiGLU has w_gate");
+            activation::silu(linear(h, w_gate.val(), layer.b_gate.as_ref())) * up
+        }
+    };
+    let y = linear(u, layer.w_down.val(), layer.b_down.as_ref());
+    x + drop(y, ffn_mask)
+}
+
+/// Causal attention over the rows of `w_qkv`: `[batch, len, qkv_dim]` to `[batch, len, d_model]`.
+fn attention<B: Backend>(config: &Config, tables: &Tables<B>, qkv: Tensor<B, 3>) -> Tensor<B, 3> {
+    let [batch, len, _] = qkv.dims();
+    let (n_head, n_kv) = (
+        usize::from(config.n_head),
+        usize::from(config.n_kv_head),
+    );
+    let head_dim = config.head_dim();
+    let group = n_head / n_kv;
+    // [batch, heads, len, head_dim], heads: queries, keys, values
+    let heads = qkv
+        .reshape([batch, len, n_head + 2 * n_kv, head_dim])
+        .swap_dims(1, 2);
+    let mut qk = heads.clone().slice([0..batch, 0..n_head + n_kv]);
+    if config.position == Position::Rope {
+        let (cos, sin, swap) = tables.rope(len);
+        let turned = qk.clone().matmul(swap);
+        qk = qk * cos + turned * sin;
+    }
+    let q = qk.clone().slice([0..batch, 0..n_head]);
+    let k = qk.slice([0..batch, n_head..n_head + n_kv]);
+    let v = heads.slice([0..batch, n_head + n_kv..n_head + 2 * n_kv]);
+    // a group of query heads shares a key head: its queries are stacked along the positions
+    let q = q.reshape([batch, n_kv, group * len, head_dim]);
+    let scores = q
+        .matmul(k.transpose())
+        .mul_scalar(1.0 / (head_dim as f32).sqrt())
+        .reshape([batch, n_head, len, len]);
+    let probs = activation::softmax(scores + tables.mask(len), 3);
+    let att = probs
+        .reshape([batch, n_kv, group * len, len])
+        .matmul(v)
+        .reshape([batch, n_head, len, head_dim]);
+    att.swap_dims(1, 2)
+        .reshape([batch, len, n_head * head_dim])
+}
+
+/// Runs last norm, head and cross-entropy with plain burn operations.
+pub fn plain_head_nll<B: Ops>(
+    model: &Gpt<B>,
+    config: &Config,
+    x: Tensor<B, 3>,
+    targets: Tensor<B, 2, Int>,
+) -> Tensor<B, 2> {
+    let [batch, len, _] = x.dims();
+    let h = norm(config.norm, x, &model.g_final, model.b_final.as_ref());
+    let logits = linear(h, model.head(), model.b_out.as_ref());
+    let log_probs = activation::log_softmax(logits, 2);
+    log_probs
+        .gather(2, targets.unsqueeze_dim(2))
+        .neg()
+        .reshape([batch, len])
+}

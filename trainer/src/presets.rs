@@ -1,0 +1,196 @@
+//! Named settings.
+
+use anyhow::{Result, anyhow};
+use runtime::{Activation, Config, Norm, Position};
+
+use crate::settings::Settings;
+
+/// Settings with a name and a sentence.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// The settings; `vocab_size` is that of tiny Shakespeare and gives way to the text's own.
+    pub settings: Settings,
+}
+
+/// Characters of tiny Shakespeare.
+const SHAKESPEARE: u16 = 65;
+
+/// A body of today: rotary positions, `RMSNorm`, squared `ReLU`, no biases.
+const BODY: Config = Config {
+    n_layer: 3,
+    n_head: 4,
+    n_kv_head: 4,
+    d_model: 48,
+    d_ff: 192,
+    context_len: 128,
+    vocab_size: SHAKESPEARE,
+    position: Position::Rope,
+    rope_base: 1_000,
+    norm: Norm::RmsNorm,
+    activation: Activation::Relu2,
+    tied: true,
+    embed_scale: false,
+    attn_bias: false,
+    ff_bias: false,
+    norm_bias: false,
+    head_bias: false,
+};
+
+/// torch's `AdamW` defaults; presets override single fields.
+const BASE: Settings = Settings {
+    model: BODY,
+    train_len: 128,
+    batch: 24,
+    shards: 2,
+    steps: 4_000,
+    lr: 1e-3,
+    min_lr_ratio: 0.001,
+    warmup: 100,
+    beta1: 0.9,
+    beta2: 0.999,
+    eps: 1e-8,
+    weight_decay: 1e-2,
+    clip: 1.0,
+    dropout: 0.0,
+    ema_decay: 0.998,
+    seed: 1,
+    eval_every: 500,
+    sample_len: 200,
+    train_on_dev: false,
+};
+
+/// Every preset.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "pocket",
+        about: "default on a CPU: about 10 minutes on 2 cores, at most 64 KiB of RAM on a board",
+        settings: Settings {
+            lr: 4e-3,
+            beta2: 0.99,
+            weight_decay: 0.05,
+            ..BASE
+        },
+    },
+    Preset {
+        name: "lesson",
+        about: "the model of the Transformer lesson: sinusoidal positions, LayerNorm, GELU, biases",
+        settings: Settings {
+            model: Config {
+                n_layer: 2,
+                n_head: 4,
+                n_kv_head: 4,
+                d_model: 64,
+                d_ff: 256,
+                context_len: 64,
+                position: Position::Sinusoidal,
+                norm: Norm::LayerNorm,
+                activation: Activation::Gelu,
+                embed_scale: true,
+                ff_bias: true,
+                norm_bias: true,
+                head_bias: true,
+                ..BODY
+            },
+            train_len: 64,
+            batch: 32,
+            dropout: 0.1,
+            ..BASE
+        },
+    },
+    Preset {
+        name: "pico2",
+        about: "default on a GPU: the largest that fits a Raspberry Pi Pico 2",
+        settings: Settings {
+            model: Config {
+                n_layer: 6,
+                n_head: 6,
+                n_kv_head: 3,
+                d_model: 192,
+                d_ff: 768,
+                context_len: 256,
+                ..BODY
+            },
+            train_len: 256,
+            batch: 64,
+            shards: 1,
+            steps: 6_000,
+            lr: 1.5e-3,
+            beta2: 0.99,
+            weight_decay: 0.1,
+            dropout: 0.1,
+            ..BASE
+        },
+    },
+    Preset {
+        name: "full",
+        about: "18.9 M parameters, for a GPU and no board",
+        settings: Settings {
+            model: Config {
+                n_layer: 6,
+                n_head: 8,
+                n_kv_head: 8,
+                d_model: 512,
+                d_ff: 2_048,
+                context_len: 256,
+                ..BODY
+            },
+            train_len: 256,
+            batch: 64,
+            shards: 1,
+            steps: 3_000,
+            lr: 6e-4,
+            beta2: 0.99,
+            weight_decay: 0.1,
+            dropout: 0.2,
+            ..BASE
+        },
+    },
+    Preset {
+        name: "test",
+        about: "seconds; exercises the program and writes no English",
+        settings: Settings {
+            model: Config {
+                n_layer: 2,
+                n_head: 2,
+                n_kv_head: 1,
+                d_model: 16,
+                d_ff: 32,
+                context_len: 16,
+                ..BODY
+            },
+            train_len: 32,
+            batch: 4,
+            steps: 60,
+            lr: 1e-2,
+            warmup: 10,
+            ema_decay: 0.9,
+            dropout: 0.1,
+            eval_every: 30,
+            sample_len: 40,
+            ..BASE
+        },
+    },
+];
+
+/// Finds a preset.
+///
+/// # Errors
+///
+/// An unknown name; the message lists the presets.
+pub fn find(name: &str) -> Result<Preset> {
+    PRESETS
+        .iter()
+        .copied()
+        .find(|preset| preset.name == name)
+        .ok_or_else(|| {
+            let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+            anyhow!(
+                "there is no preset {name:?}; the presets are {}",
+                names.join(", ")
+            )
+        })
+}

@@ -1,0 +1,368 @@
+//! A training run from the command line to its last sentence.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use burn_cuda::{Cuda, CudaDevice};
+use burn_flex::{Flex, FlexDevice};
+use checkpoint::{Board, Checkpoint, Corpus, blob, runs};
+
+use crate::backend::{self, Device, TrainBackend};
+use crate::cli::{SampleArgs, TrainArgs};
+use crate::evaluation::mean;
+use crate::metrics::{Line, Metrics};
+use crate::progress::Progress;
+use crate::settings::Settings;
+use crate::training::{Text, Trainer};
+use crate::{presets, sample};
+
+/// Longest time between two saves of `last.ckpt`.
+const SAVE_EVERY: Duration = Duration::from_secs(30);
+/// Lines of metrics in a run.
+const LINES: u64 = 200;
+/// Fewer characters per parameter than this overfit; a text of that size is learnt by heart.
+const CHARS_PER_PARAM: u64 = 20;
+
+/// What a run starts from.
+struct Plan {
+    settings: Settings,
+    text: Text,
+    name: String,
+    from: Option<Checkpoint>,
+    threads: usize,
+}
+
+/// Trains as the command line asks.
+///
+/// # Errors
+///
+/// Whatever keeps the run from starting or ending well, in a sentence.
+pub fn train(args: &TrainArgs) -> Result<()> {
+    let (device, reason) = backend::choose(&args.device)?;
+    let kind = match device {
+        Device::Cpu => "CPU (burn-flex)",
+        Device::Cuda => "CUDA (burn-cuda)",
+    };
+    println!("device: {kind}; {reason}");
+    let plan = match &args.resume {
+        Some(run) => resumed(args, run)?,
+        None => fresh(args, device)?,
+    };
+    match device {
+        Device::Cpu => go::<Flex>(plan, &FlexDevice),
+        Device::Cuda => go::<Cuda>(plan, &CudaDevice::default()),
+    }
+}
+
+fn threads(args: &TrainArgs) -> usize {
+    args.threads
+        .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
+        .unwrap_or(1)
+}
+
+fn corpus(data: Option<&Path>) -> Result<Corpus> {
+    let corpus = match data {
+        Some(path) => Corpus::from_file(path)?,
+        None => Corpus::tiny_shakespeare()?,
+    };
+    for note in &corpus.notes {
+        println!("text: {note}");
+    }
+    Ok(corpus)
+}
+
+fn fresh(args: &TrainArgs, device: Device) -> Result<Plan> {
+    let default = match device {
+        Device::Cpu => "pocket",
+        Device::Cuda => "pico2",
+    };
+    let preset = presets::find(args.preset.as_deref().unwrap_or(default))?;
+    let mut settings = preset.settings.with(&args.overrides)?;
+    let corpus = corpus(args.data.as_deref())?;
+    settings.model.vocab_size =
+        u16::try_from(corpus.vocab().len()).context("the text has too many characters")?;
+    settings.validate()?;
+    if let Some(name) = &args.board {
+        let (flash, ram) = (
+            blob::max_len(&settings.model, &corpus.vocab()),
+            settings.model.state_bytes(),
+        );
+        Board::find(name)?.check(flash, ram)?;
+        println!("board: fits {name} with {flash} bytes of flash and {ram} bytes of RAM");
+    }
+    let context_len = usize::from(settings.model.context_len);
+    let text = Text::new(&corpus, context_len, settings.train_on_dev)?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => free_name(preset.name)?,
+    };
+    if runs::dir(&name)?.join(runs::LAST).exists() {
+        bail!("run {name} exists; choose another --name, or continue it with --resume {name}");
+    }
+    Ok(Plan {
+        settings,
+        text,
+        name,
+        from: None,
+        threads: threads(args),
+    })
+}
+
+/// Returns the preset's name with the first free number.
+fn free_name(preset: &str) -> Result<String> {
+    for number in 1..100_000 {
+        let name = format!("{preset}-{number}");
+        if !runs::dir(&name)?.exists() {
+            return Ok(name);
+        }
+    }
+    bail!("there are too many runs of {preset}; name this one with --name")
+}
+
+fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
+    if let Some((field, _)) = args.overrides.first() {
+        bail!("--resume continues with the settings of the run; drop --{}", crate::settings::flag(field));
+    }
+    let dir = run_dir(Some(run).filter(|run| !run.is_empty()))?;
+    let path = dir.join(runs::LAST);
+    let from = Checkpoint::load(&path)?;
+    let corpus = match &args.data {
+        Some(path) => {
+            let corpus = Corpus::from_file(path)?;
+            corpus.check_hash(&from.corpus_sha256)?;
+            corpus
+        }
+        None => Corpus::reopen(&from.corpus_name, &from.corpus_sha256)?,
+    };
+    let settings = Settings::from_json(&from.settings)?;
+    let context_len = usize::from(settings.model.context_len);
+    Ok(Plan {
+        text: Text::new(&corpus, context_len, settings.train_on_dev)?,
+        settings,
+        name: from.run.clone(),
+        threads: threads(args),
+        from: Some(from),
+    })
+}
+
+/// Finds the folder of a run by its name, by its path, or the newest.
+///
+/// # Errors
+///
+/// No such run.
+pub fn run_dir(run: Option<&str>) -> Result<PathBuf> {
+    let Some(run) = run else {
+        return Ok(runs::newest()?);
+    };
+    if Path::new(run).is_dir() {
+        return Ok(PathBuf::from(run));
+    }
+    let dir = runs::dir(run)?;
+    if !dir.is_dir() {
+        bail!("there is no run {run}: {} does not exist", dir.display());
+    }
+    Ok(dir)
+}
+
+fn go<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
+    let dir = runs::dir(&plan.name)?;
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let mut trainer = Trainer::<B>::new(plan.settings, plan.text, plan.threads, device)?;
+    if let Some(from) = &plan.from {
+        trainer.restore(from)?;
+    }
+    let settings = trainer.settings;
+    std::fs::write(dir.join(runs::CONFIG), settings.to_json() + "\n")
+        .with_context(|| format!("cannot write to {}", dir.display()))?;
+    introduce(&trainer, &plan.name);
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // a second handler cannot be set; a run inside a test keeps the first
+    let _ = ctrlc::set_handler(move || {
+        // the first asks for an end at a step, a second one does not wait
+        if flag.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    });
+    if !steps(&mut trainer, &plan.name, &dir, &stop)? {
+        println!(
+            "stopped at step {} of {}; continue with\n  cargo run --release -p trainer -- --resume {}",
+            trainer.step, settings.steps, plan.name
+        );
+        return Ok(());
+    }
+    conclude(&trainer, &plan.name, &dir)
+}
+
+fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str) {
+    let settings = &trainer.settings;
+    let (n_params, n_chars) = (settings.model.n_params(), trainer.text.train.len() as u64);
+    println!(
+        "text: {}, {} characters to train on, {} distinct",
+        trainer.text.name,
+        n_chars,
+        trainer.text.vocab.len()
+    );
+    println!(
+        "model: {n_params} parameters, context {}, {} bytes of RAM on a board",
+        settings.model.context_len,
+        settings.model.state_bytes()
+    );
+    if n_chars < CHARS_PER_PARAM * n_params {
+        println!(
+            "note: {:.1} characters per parameter; below {CHARS_PER_PARAM} a model learns the text \
+             by heart sooner or later, so watch the loss on dev",
+            n_chars as f64 / n_params as f64
+        );
+    }
+    println!(
+        "run: {name}, step {} of {}, {} characters a step",
+        trainer.step,
+        settings.steps,
+        settings.batch * settings.train_len
+    );
+}
+
+/// Takes the remaining steps; returns whether the end was reached.
+fn steps<B: TrainBackend>(
+    trainer: &mut Trainer<B>,
+    name: &str,
+    dir: &Path,
+    stop: &AtomicBool,
+) -> Result<bool> {
+    let settings = trainer.settings;
+    let tokens = (settings.batch * settings.train_len) as f64;
+    let line_every = (settings.steps / LINES).max(1);
+    let mut metrics = Metrics::open(dir, trainer.step)?;
+    let mut progress = Progress::new(trainer.step, settings.steps);
+    let mut saved = Instant::now();
+    let (mut since, mut loss_sum, mut count) = (Instant::now(), 0.0, 0_u32);
+    let mut speed = 0.0;
+    while trainer.step < settings.steps {
+        let started = Instant::now();
+        let report = trainer.step()?;
+        trainer.record.seconds += started.elapsed().as_secs_f64();
+        loss_sum += report.loss;
+        count += 1;
+        let last = trainer.step == settings.steps;
+        let eval = last || trainer.step.is_multiple_of(settings.eval_every);
+        if eval || trainer.step.is_multiple_of(line_every) {
+            speed = tokens * f64::from(count) / since.elapsed().as_secs_f64();
+            let mut line = Line {
+                step: trainer.step,
+                train: loss_sum / f64::from(count),
+                lr: report.lr,
+                grad_norm: report.grad_norm,
+                tokens_per_s: speed,
+                seconds: trainer.record.seconds,
+                dev_f32: None,
+                dev_ema: None,
+            };
+            if eval {
+                let best = trainer.evaluate();
+                line.dev_f32 = Some(trainer.record.dev_f32);
+                line.dev_ema = Some(trainer.record.dev_ema);
+                if best {
+                    trainer
+                        .to_checkpoint(name, false)
+                        .save(&dir.join(runs::BEST))?;
+                }
+                progress.say(&report_eval(trainer, &line, best)?);
+            }
+            metrics.push(line)?;
+            if eval {
+                metrics.draw()?;
+            }
+            (since, loss_sum, count) = (Instant::now(), 0.0, 0);
+        }
+        progress.update(trainer.step, report.loss, speed);
+        let stopping = stop.load(Ordering::SeqCst);
+        if last || stopping || saved.elapsed() >= SAVE_EVERY {
+            trainer
+                .to_checkpoint(name, true)
+                .save(&dir.join(runs::LAST))?;
+            saved = Instant::now();
+        }
+        if stopping && !last {
+            progress.finish();
+            return Ok(false);
+        }
+    }
+    progress.finish();
+    Ok(true)
+}
+
+fn report_eval<B: TrainBackend>(trainer: &Trainer<B>, line: &Line, best: bool) -> Result<String> {
+    let from = trainer.to_checkpoint("", false);
+    let text = sample::from_checkpoint(
+        &from,
+        &sample::known(sample::PROMPT, &from.vocab),
+        0.8,
+        trainer.settings.seed,
+        trainer.settings.sample_len,
+    )?;
+    Ok(format!(
+        "step {}  train {:.4}  dev {:.4}  dev of the average {:.4}{}  {:.0} tokens/s\n{}\n",
+        line.step,
+        line.train,
+        trainer.record.dev_f32,
+        trainer.record.dev_ema,
+        if best { " (best)" } else { "" },
+        line.tokens_per_s,
+        indented(&text)
+    ))
+}
+
+fn indented(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("    {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Prints and keeps samples, the loss on val and the next command.
+fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Result<()> {
+    let best = Checkpoint::load(&runs::best_checkpoint(dir)?)?;
+    let prompt = &sample::known(sample::PROMPT, &best.vocab);
+    let mut file = std::fs::File::create(dir.join(runs::SAMPLES))?;
+    for temperature in [0.5, 0.8, 1.2] {
+        let text = sample::from_checkpoint(&best, prompt, temperature, best.seed, 500)?;
+        println!("temperature {temperature}:\n{}\n", indented(&text));
+        writeln!(file, "temperature {temperature}:\n{text}\n")?;
+    }
+    let val = mean(&trainer.score(&best, &trainer.text.val)?);
+    println!(
+        "val {val:.4} nats per character: {} transitions once, fresh windows of {}, averaged weights \
+         of step {} (best on dev, {:.4})",
+        trainer.text.val.len() - 1,
+        trainer.settings.model.context_len,
+        best.step,
+        best.best_dev
+    );
+    println!(
+        "trained {:.0} s; the run lies in {}",
+        trainer.record.seconds,
+        dir.display()
+    );
+    println!("next:\n  tools/export {name}");
+    Ok(())
+}
+
+/// Makes text with the best weights of a run.
+///
+/// # Errors
+///
+/// A missing run, or a prompt that the model cannot read.
+pub fn sample(args: &SampleArgs) -> Result<()> {
+    let dir = run_dir(args.run.as_deref())?;
+    let best = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
+    let text =
+        sample::from_checkpoint(&best, &args.prompt, args.temperature, args.seed, args.len)?;
+    println!("{text}");
+    Ok(())
+}

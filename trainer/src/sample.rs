@@ -1,0 +1,72 @@
+//! Text from a checkpoint, made as a board makes it: int8 blob, runtime, sampler.
+
+use anyhow::{Context, Result};
+use checkpoint::{AlignedBytes, Checkpoint, Vocabulary, blob};
+use runtime::{Model, Provenance, Sampler, Session, Settings};
+
+/// Prompt of the samples during and after training.
+pub const PROMPT: &str = "ROMEO:\n";
+
+/// Quantises the weights that a checkpoint deploys.
+///
+/// # Errors
+///
+/// Weights that do not make a blob.
+pub fn blob(from: &Checkpoint) -> Result<AlignedBytes> {
+    let provenance = Provenance {
+        run: &from.run,
+        corpus_sha256: from.corpus_sha256,
+        step: u32::try_from(from.step).unwrap_or(u32::MAX),
+        seed: from.seed,
+        dev_f32: from.deployed_dev() as f32,
+        dev_blob: f32::NAN,
+    };
+    Ok(blob::write(&from.config, &from.vocab, from.deployed(), provenance)?.bytes)
+}
+
+/// Continues `prompt` by `len` characters; the result starts with the prompt.
+///
+/// # Errors
+///
+/// A prompt with a character that the model does not know, or a temperature out of range.
+pub fn from_checkpoint(
+    from: &Checkpoint,
+    prompt: &str,
+    temperature: f32,
+    seed: u64,
+    len: usize,
+) -> Result<String> {
+    let bytes = blob(from)?;
+    let model = Model::from_bytes(&bytes)?;
+    let mut state = vec![0; model.config().state_words()];
+    let mut session = Session::new(&model, &mut state)?;
+    let settings = Settings {
+        temperature,
+        ..Settings::default()
+    };
+    let mut sampler = Sampler::new(settings, seed)?;
+    let vocab = Vocabulary::of_chars(&from.vocab);
+    let mut tokens = vocab.encode(prompt).with_context(|| {
+        format!("the prompt {prompt:?} cannot be used; choose other characters")
+    })?;
+    if tokens.is_empty() {
+        // something has to come first: a line end, as before every line of the text
+        tokens.push(vocab.token('\n').unwrap_or(0));
+    }
+    for &token in &tokens {
+        session.feed(token)?;
+    }
+    let mut text = prompt.to_owned();
+    for _ in 0..len {
+        let token = session.sample(&mut sampler);
+        text.push(vocab.char(token).unwrap_or(char::REPLACEMENT_CHARACTER));
+        session.feed(token)?;
+    }
+    Ok(text)
+}
+
+/// Drops the characters of `prompt` that the vocabulary lacks.
+#[must_use]
+pub fn known(prompt: &str, vocab: &str) -> String {
+    prompt.chars().filter(|&char| vocab.contains(char)).collect()
+}

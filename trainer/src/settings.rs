@@ -1,0 +1,213 @@
+//! Everything that decides a run: the model's shape, the optimiser, the length, the seed.
+//!
+//! The settings are data: a preset is a value, the run folder keeps them as JSON, and the command
+//! line sets any field by its name.
+
+use anyhow::{Context, Result, anyhow, bail};
+use runtime::{Config, Position};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Settings of a training run. The names are those of the JSON file and of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Shape of the model; its fields stand beside the others in JSON.
+    #[serde(flatten)]
+    pub model: Config,
+    /// Length of a training sequence; longer than `context_len` only with rotary positions, under
+    /// a sliding window of `context_len`.
+    pub train_len: usize,
+    /// Sequences per step.
+    pub batch: usize,
+    /// Parts of a batch whose gradients are computed apart and summed in order.
+    pub shards: usize,
+    /// Optimiser steps.
+    pub steps: u64,
+    /// Peak learning rate.
+    pub lr: f64,
+    /// Last learning rate as a fraction of the peak.
+    pub min_lr_ratio: f64,
+    /// Steps of linear warm-up.
+    pub warmup: u64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// Decoupled weight decay of matrices.
+    pub weight_decay: f64,
+    /// Largest global norm of the gradients.
+    pub clip: f64,
+    /// Dropout on the outputs of attention and feed-forward part.
+    pub dropout: f32,
+    /// Decay of the weight average.
+    pub ema_decay: f64,
+    /// Seed of weights, order and dropout.
+    pub seed: u64,
+    /// Steps between evaluations on dev, with a sample each.
+    pub eval_every: u64,
+    /// Characters of a sample.
+    pub sample_len: usize,
+    /// Trains on dev too; its loss then says nothing.
+    pub train_on_dev: bool,
+}
+
+/// Fields that the command line sets, with their help.
+pub const FIELDS: &[(&str, &str)] = &[
+    ("n_layer", "Transformer blocks"),
+    ("n_head", "Query heads"),
+    ("n_kv_head", "Key and value heads; divides n_head"),
+    ("d_model", "Width of the residual stream"),
+    ("d_ff", "Width of the feed-forward part"),
+    ("context_len", "Positions that attention can see"),
+    ("position", "sinusoidal, learned or rope"),
+    ("rope_base", "Base of the rotary angles"),
+    ("norm", "layernorm or rmsnorm"),
+    ("activation", "gelu, relu, relu2 or swiglu"),
+    ("tied", "Head shares the embedding's matrix: true or false"),
+    ("embed_scale", "Embedding times sqrt(d_model): true or false"),
+    ("attn_bias", "Biases in attention: true or false"),
+    ("ff_bias", "Biases in the feed-forward part: true or false"),
+    ("norm_bias", "Biases in norms: true or false"),
+    ("head_bias", "Bias of the head: true or false"),
+    ("train_len", "Length of a training sequence"),
+    ("batch", "Sequences per step"),
+    ("shards", "Parts of a batch, one per thread at most"),
+    ("steps", "Optimiser steps"),
+    ("lr", "Peak learning rate"),
+    ("min_lr_ratio", "Last learning rate / peak"),
+    ("warmup", "Steps of linear warm-up"),
+    ("beta1", "AdamW: decay of the first moment"),
+    ("beta2", "AdamW: decay of the second moment"),
+    ("eps", "AdamW: added to the root"),
+    ("weight_decay", "AdamW: decay of matrices"),
+    ("clip", "Largest global norm of the gradients"),
+    ("dropout", "Dropout on attention and feed-forward outputs"),
+    ("ema_decay", "Decay of the weight average"),
+    ("seed", "Seed of weights, order and dropout"),
+    ("eval_every", "Steps between evaluations"),
+    ("sample_len", "Characters of a sample"),
+    ("train_on_dev", "Trains on dev too: true or false"),
+];
+
+impl Settings {
+    /// Returns the settings with the named fields replaced, in order.
+    ///
+    /// `context_len` alone moves `train_len` along when the two were equal.
+    ///
+    /// # Errors
+    ///
+    /// An unknown field or a value that the field cannot hold.
+    pub fn with(&self, overrides: &[(String, String)]) -> Result<Self> {
+        let Value::Object(mut fields) = serde_json::to_value(self)? else {
+            bail!("settings are not an object");
+        };
+        let follows = self.train_len == usize::from(self.model.context_len);
+        if follows && !overrides.iter().any(|(name, _)| name == "train_len") {
+            for (_, text) in overrides.iter().filter(|(name, _)| name == "context_len") {
+                set(&mut fields, "train_len", text)?;
+            }
+        }
+        for (name, text) in overrides {
+            set(&mut fields, name, text)?;
+            // one field at a time, so that the message names the field
+            serde_json::from_value::<Self>(Value::Object(fields.clone()))
+                .map_err(|error| anyhow!("--{}: {error}; found {text:?}", flag(name)))?;
+        }
+        Ok(serde_json::from_value(Value::Object(fields))?)
+    }
+
+    /// Reads settings from JSON.
+    ///
+    /// # Errors
+    ///
+    /// Text that is no settings.
+    pub fn from_json(json: &str) -> Result<Self> {
+        serde_json::from_str(json).context("cannot read the settings")
+    }
+
+    /// Returns the settings as JSON, one field a line.
+    ///
+    /// # Panics
+    ///
+    /// Never: numbers, words and flags have a JSON form.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("settings have a JSON form")
+    }
+
+    /// Checks that the fields fit together.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<()> {
+        self.model.validate()?;
+        let context_len = usize::from(self.model.context_len);
+        if self.train_len < context_len {
+            bail!(
+                "train_len is {}, but sequences must be at least context_len = {context_len} long",
+                self.train_len
+            );
+        }
+        if self.train_len > context_len && self.model.position != Position::Rope {
+            bail!(
+                "train_len {} is longer than context_len {context_len}; only rotary positions \
+                 (--position rope) go past the context",
+                self.train_len
+            );
+        }
+        if self.batch == 0 || self.shards == 0 || !self.batch.is_multiple_of(self.shards) {
+            bail!(
+                "a batch of {} sequences does not divide into {} shards; choose a multiple",
+                self.batch,
+                self.shards
+            );
+        }
+        if self.steps == 0 || self.eval_every == 0 {
+            bail!("steps and eval_every must be at least 1");
+        }
+        let ranges = [
+            ("lr", self.lr, 0.0, 10.0),
+            ("min_lr_ratio", self.min_lr_ratio, 0.0, 1.0),
+            ("beta1", self.beta1, 0.0, 0.999_999_9),
+            ("beta2", self.beta2, 0.0, 0.999_999_9),
+            ("eps", self.eps, 1e-30, 1.0),
+            ("weight_decay", self.weight_decay, 0.0, 100.0),
+            ("clip", self.clip, 1e-9, f64::MAX),
+            ("dropout", f64::from(self.dropout), 0.0, 0.99),
+            ("ema_decay", self.ema_decay, 0.0, 0.999_999_9),
+        ];
+        for (name, value, low, high) in ranges {
+            if !(low..=high).contains(&value) {
+                bail!("{name} is {value}; expected a number from {low} to {high}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a field's name as the command line spells it.
+#[must_use]
+pub fn flag(field: &str) -> String {
+    field.replace('_', "-")
+}
+
+fn set(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
+    let old = fields
+        .get(name)
+        .with_context(|| format!("there is no setting {name:?}; see --help for the list"))?;
+    let value = match old {
+        Value::String(_) => Value::String(text.to_lowercase()),
+        _ => serde_json::from_str(text)
+            .ok()
+            .filter(|new: &Value| core::mem::discriminant(new) == core::mem::discriminant(old))
+            .with_context(|| {
+                let expected = if old.is_boolean() { "true or false" } else { "a number" };
+                format!("--{}: expected {expected}, found {text:?}", flag(name))
+            })?,
+    };
+    fields.insert(name.to_owned(), value);
+    Ok(())
+}

@@ -1,0 +1,378 @@
+//! One training run in memory: steps, evaluation, checkpoint and back.
+
+use anyhow::{Context, Result, bail};
+use burn::tensor::{Tensor, TensorData};
+use checkpoint::{Checkpoint, Corpus, NamedTensor, Split, Vocabulary};
+
+use crate::backend::TrainBackend;
+use crate::batch::{Batch, Batches};
+use crate::dropout::Dropout;
+use crate::evaluation::{Evaluator, host, mean};
+use crate::init;
+use crate::model::Gpt;
+use crate::optimizer::{self, State};
+use crate::params::{self, Entry};
+use crate::settings::Settings;
+use crate::shards::Shards;
+use crate::tables::Tables;
+
+/// What a run is about: the text and how it is split.
+#[derive(Clone, Debug)]
+pub struct Text {
+    /// Name of the corpus.
+    pub name: String,
+    /// SHA-256 of the normalised text.
+    pub sha256: [u8; 32],
+    /// Characters in token order.
+    pub vocab: Vocabulary,
+    /// Part that is trained on.
+    pub train: Vec<u16>,
+    /// Part that is chosen on.
+    pub dev: Vec<u16>,
+    /// Part that is reported.
+    pub val: Vec<u16>,
+}
+
+impl Text {
+    /// Splits a corpus.
+    ///
+    /// # Errors
+    ///
+    /// A text too short for `context_len`.
+    pub fn new(corpus: &Corpus, context_len: usize, train_on_dev: bool) -> Result<Self> {
+        corpus.check_len(context_len)?;
+        let vocab = corpus.vocab();
+        let tokens = corpus.tokens(&vocab)?;
+        let split = Split::of(tokens.len());
+        let train = if train_on_dev {
+            split.train_all()
+        } else {
+            split.train
+        };
+        Ok(Self {
+            name: corpus.name.clone(),
+            sha256: corpus.sha256,
+            vocab,
+            train: tokens[train].to_vec(),
+            dev: tokens[split.dev].to_vec(),
+            val: tokens[split.val].to_vec(),
+        })
+    }
+}
+
+/// Losses of a run so far; kept in its checkpoints.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Loss of the weights on dev.
+    pub dev_f32: f64,
+    /// Loss of the averaged weights on dev.
+    pub dev_ema: f64,
+    /// Smallest `dev_ema`.
+    pub best_dev: f64,
+    /// Step of `best_dev`.
+    pub best_step: u64,
+    /// Seconds of training.
+    pub seconds: f64,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug)]
+pub struct StepReport {
+    /// Loss of the batch before the step, nats per character.
+    pub loss: f64,
+    /// Global norm of the gradients before clipping.
+    pub grad_norm: f64,
+    /// Learning rate.
+    pub lr: f64,
+}
+
+/// A run: settings, text, weights and everything that moves with them.
+#[derive(Debug)]
+pub struct Trainer<B: TrainBackend> {
+    /// Settings; `vocab_size` is the text's.
+    pub settings: Settings,
+    /// The text.
+    pub text: Text,
+    /// The model's tensors.
+    pub entries: Vec<Entry>,
+    /// Weights, average, moments.
+    pub state: State<B>,
+    /// Steps done.
+    pub step: u64,
+    /// Losses so far.
+    pub record: Record,
+    device: B::Device,
+    shards: Shards,
+    batches: Batches,
+    skeleton: Gpt<B::Train>,
+    tables: Tables<B::Train>,
+    evaluator: Evaluator<B>,
+}
+
+impl<B: TrainBackend> Trainer<B> {
+    /// Creates a run at step 0.
+    ///
+    /// # Errors
+    ///
+    /// Settings that do not fit together or do not fit the text.
+    pub fn new(
+        mut settings: Settings,
+        text: Text,
+        threads: usize,
+        device: &B::Device,
+    ) -> Result<Self> {
+        settings.model.vocab_size =
+            u16::try_from(text.vocab.len()).context("the text has too many characters")?;
+        settings.validate()?;
+        let batches = Batches::new(
+            text.train.clone(),
+            settings.train_len,
+            settings.batch,
+            settings.seed,
+        )?;
+        let skeleton = Gpt::zeroed(&settings.model, device);
+        let entries = params::entries(&skeleton);
+        let weights = init::weights(&settings.model, &entries, settings.seed);
+        Ok(Self {
+            state: State::new(weights, &entries, &settings, device),
+            shards: Shards::new(settings.shards, threads)?,
+            tables: Tables::new(&settings.model, settings.train_len, device),
+            evaluator: Evaluator::new(settings.model, device),
+            record: Record {
+                dev_f32: f64::NAN,
+                dev_ema: f64::NAN,
+                best_dev: f64::INFINITY,
+                best_step: 0,
+                seconds: 0.0,
+            },
+            step: 0,
+            device: device.clone(),
+            settings,
+            text,
+            entries,
+            batches,
+            skeleton,
+        })
+    }
+
+    /// Returns loss and gradients of the next step's batch without taking the step.
+    #[must_use]
+    pub fn gradients(&mut self) -> (f64, Tensor<B, 1>) {
+        let batch = self.batches.get(self.step);
+        let this = &*self;
+        let parts = this
+            .shards
+            .map(this.settings.shards, |shard| this.shard(&batch, shard));
+        self.shards.serial(|| {
+            let mut parts = parts.into_iter();
+            let (mut loss, mut grads) = parts.next().expect("at least one shard");
+            // in the order of the shards: a float sum depends on it
+            for (part_loss, part) in parts {
+                loss += part_loss;
+                grads = grads + part;
+            }
+            (loss, grads)
+        })
+    }
+
+    fn shard(&self, batch: &Batch, shard: usize) -> (f64, Tensor<B, 1>) {
+        let settings = &self.settings;
+        let (rows, len) = (settings.batch / settings.shards, settings.train_len);
+        let part = shard * rows * len..(shard + 1) * rows * len;
+        let rows_of = |all: &[i32]| {
+            Tensor::from_data(
+                TensorData::new(all[part.clone()].to_vec(), [rows, len]),
+                &self.device,
+            )
+        };
+        let dropout = (settings.dropout > 0.0).then_some(Dropout {
+            rate: settings.dropout,
+            seed: settings.seed,
+            step: self.step,
+            shard: shard as u64,
+        });
+        let weights = Tensor::from_inner(self.state.weights.clone());
+        let model = params::with_values(self.skeleton.clone(), weights);
+        let nll = model.nll(
+            &settings.model,
+            &self.tables,
+            rows_of(&batch.tokens),
+            rows_of(&batch.targets),
+            dropout.as_ref(),
+        );
+        let loss = nll.sum() / (settings.batch * len) as f32;
+        let grads = loss.backward();
+        let value = host(loss.inner())[0];
+        (f64::from(value), params::gradients(&model, &grads))
+    }
+
+    /// Takes one step.
+    ///
+    /// # Errors
+    ///
+    /// A loss or gradient that is not finite; the weights are left as they were, and the message
+    /// names the tensor.
+    pub fn step(&mut self) -> Result<StepReport> {
+        let (loss, grads) = self.gradients();
+        let norm = optimizer::global_norm(&grads);
+        let grad_norm = f64::from(host(norm.clone())[0]);
+        if !loss.is_finite() || !grad_norm.is_finite() {
+            bail!(
+                "the loss is not finite at step {} (loss {loss}, gradient norm {grad_norm}): {}; \
+                 lower --lr, or continue from the last checkpoint with --resume",
+                self.step,
+                self.culprit(grads)
+            );
+        }
+        let lr = optimizer::learning_rate(&self.settings, self.step);
+        let (shards, state) = (&self.shards, &mut self.state);
+        let (settings, step) = (&self.settings, self.step);
+        shards.serial(|| {
+            let grads = optimizer::clip(grads, norm, settings.clip);
+            state.update(grads, settings, step);
+        });
+        self.step += 1;
+        Ok(StepReport {
+            loss,
+            grad_norm,
+            lr,
+        })
+    }
+
+    /// Names the first tensor with a value that is not finite.
+    fn culprit(&self, grads: Tensor<B, 1>) -> String {
+        let sources = [
+            ("weights", host(self.state.weights.clone())),
+            ("gradient", host(grads)),
+        ];
+        for (what, values) in sources {
+            for entry in &self.entries {
+                if values[entry.range()].iter().any(|x| !x.is_finite()) {
+                    return format!("{what} of {}", entry.name);
+                }
+            }
+        }
+        "every weight and gradient is finite, only the loss is not".to_owned()
+    }
+
+    /// Scores dev with the weights and their average, and keeps the losses; returns whether the
+    /// average is the best so far.
+    pub fn evaluate(&mut self) -> bool {
+        let loss = |weights| mean(&self.evaluator.nll(&self.shards, weights, &self.text.dev));
+        let (dev_f32, dev_ema) = (loss(&self.state.weights), loss(&self.state.ema));
+        self.record.dev_f32 = dev_f32;
+        self.record.dev_ema = dev_ema;
+        let best = dev_ema < self.record.best_dev;
+        if best {
+            self.record.best_dev = dev_ema;
+            self.record.best_step = self.step;
+        }
+        best
+    }
+
+    /// Returns everything that the run needs to go on; without `moments` only what export needs.
+    #[must_use]
+    pub fn to_checkpoint(&self, run: &str, moments: bool) -> Checkpoint {
+        let named = |flat: &Tensor<B, 1>| self.named(&host(flat.clone()));
+        let kept = |flat| if moments { named(flat) } else { Vec::new() };
+        Checkpoint {
+            config: self.settings.model,
+            settings: self.settings.to_json(),
+            corpus_name: self.text.name.clone(),
+            corpus_sha256: self.text.sha256,
+            vocab: self.text.vocab.to_chars(),
+            run: run.to_owned(),
+            step: self.step,
+            seed: self.settings.seed,
+            seconds: self.record.seconds,
+            dev_f32: self.record.dev_f32,
+            dev_ema: self.record.dev_ema,
+            best_dev: self.record.best_dev,
+            best_step: self.record.best_step,
+            weights: named(&self.state.weights),
+            ema: named(&self.state.ema),
+            moment_1: kept(&self.state.moment_1),
+            moment_2: kept(&self.state.moment_2),
+            // every draw is a function of these two
+            rng: vec![self.settings.seed, self.step],
+        }
+    }
+
+    /// Continues where a checkpoint left off.
+    ///
+    /// # Errors
+    ///
+    /// A checkpoint of another model or without optimiser state.
+    pub fn restore(&mut self, from: &Checkpoint) -> Result<()> {
+        if from.moment_1.is_empty() {
+            bail!("this checkpoint has no optimiser state; resume from the run's last.ckpt");
+        }
+        let load = |tensors: &[NamedTensor]| -> Result<Tensor<B, 1>> {
+            let flat = flatten(&self.entries, tensors)?;
+            Ok(optimizer::upload(flat, &self.device))
+        };
+        let (weights, ema) = (load(&from.weights)?, load(&from.ema)?);
+        let (moment_1, moment_2) = (load(&from.moment_1)?, load(&from.moment_2)?);
+        self.state.weights = weights;
+        self.state.ema = ema;
+        self.state.moment_1 = moment_1;
+        self.state.moment_2 = moment_2;
+        self.step = from.step;
+        self.record = Record {
+            dev_f32: from.dev_f32,
+            dev_ema: from.dev_ema,
+            best_dev: from.best_dev,
+            best_step: from.best_step,
+            seconds: from.seconds,
+        };
+        Ok(())
+    }
+
+    /// Scores the deployed weights of a checkpoint of this run; nats per transition.
+    ///
+    /// # Errors
+    ///
+    /// A checkpoint of another model.
+    pub fn score(&self, from: &Checkpoint, tokens: &[u16]) -> Result<Vec<f32>> {
+        let flat = flatten(&self.entries, from.deployed())?;
+        let weights = optimizer::upload(flat, &self.device);
+        Ok(self.evaluator.nll(&self.shards, &weights, tokens))
+    }
+
+    fn named(&self, flat: &[f32]) -> Vec<NamedTensor> {
+        self.entries
+            .iter()
+            .map(|entry| NamedTensor {
+                name: entry.name.clone(),
+                shape: entry.shape.iter().map(|&len| len as u32).collect(),
+                data: flat[entry.range()].to_vec(),
+            })
+            .collect()
+    }
+}
+
+/// Lays a checkpoint's tensors out in the order of `entries`.
+///
+/// # Errors
+///
+/// A missing tensor or one of another shape.
+pub fn flatten(entries: &[Entry], tensors: &[NamedTensor]) -> Result<Vec<f32>> {
+    let mut flat = Vec::new();
+    for entry in entries {
+        let tensor = tensors
+            .iter()
+            .find(|tensor| tensor.name == entry.name)
+            .with_context(|| format!("the checkpoint has no tensor {}", entry.name))?;
+        if tensor.data.len() != entry.len() {
+            bail!(
+                "tensor {} has {} elements in the checkpoint; expected {} for shape {:?}",
+                entry.name,
+                tensor.data.len(),
+                entry.len(),
+                entry.shape
+            );
+        }
+        flat.extend_from_slice(&tensor.data);
+    }
+    Ok(flat)
+}
