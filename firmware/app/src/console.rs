@@ -1,0 +1,115 @@
+//! The terminal on the serial port: text out, bytes in, and what was typed too early.
+
+use core::fmt;
+
+use embedded_io::{Read, ReadReady, Write};
+use heapless::Deque;
+
+use crate::line::CTRL_C;
+
+/// Bytes typed while a text is generated that wait for their turn.
+pub const TYPE_AHEAD_BYTES: usize = 1024;
+
+/// The serial port as a terminal.
+///
+/// Writing sends LF as CR LF. Write errors are ignored: a text goes on when nobody listens.
+#[derive(Debug)]
+pub(crate) struct Console<S> {
+    serial: S,
+    type_ahead: Deque<u8, TYPE_AHEAD_BYTES>,
+    /// Bytes that found the type-ahead queue full, since the last report.
+    surplus: u32,
+    /// Errors of the receiver, since the last report; each stands for one or more lost bytes.
+    receive_errors: u32,
+}
+
+/// What a terminal lost since the last report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) surplus: u32,
+    pub(crate) receive_errors: u32,
+}
+
+impl<S: Read + ReadReady + Write> Console<S> {
+    pub(crate) fn new(serial: S) -> Self {
+        Self {
+            serial,
+            type_ahead: Deque::new(),
+            surplus: 0,
+            receive_errors: 0,
+        }
+    }
+
+    /// Waits for the next byte; `None` when the line has ended.
+    pub(crate) fn next_byte(&mut self) -> Option<u8> {
+        if let Some(byte) = self.type_ahead.pop_front() {
+            return Some(byte);
+        }
+        let _ = self.serial.flush();
+        let mut byte = [0];
+        loop {
+            match self.serial.read(&mut byte) {
+                Ok(0) => return None,
+                Ok(_) => return Some(byte[0]),
+                Err(_) => self.receive_errors = self.receive_errors.saturating_add(1),
+            }
+        }
+    }
+
+    /// Queues what has arrived and returns whether Ctrl-C was among it.
+    ///
+    /// As on a terminal of old, Ctrl-C empties the queue: lines typed before it do not run.
+    pub(crate) fn poll(&mut self) -> bool {
+        let mut interrupted = false;
+        let mut bytes = [0; 32];
+        loop {
+            match self.serial.read_ready() {
+                Ok(true) => {}
+                Ok(false) => return interrupted,
+                Err(_) => {
+                    self.receive_errors = self.receive_errors.saturating_add(1);
+                    return interrupted;
+                }
+            }
+            match self.serial.read(&mut bytes) {
+                Ok(0) => return interrupted,
+                Ok(count) => {
+                    for &byte in &bytes[..count] {
+                        if byte == CTRL_C {
+                            interrupted = true;
+                            self.type_ahead.clear();
+                        } else if self.type_ahead.push_back(byte).is_err() {
+                            self.surplus = self.surplus.saturating_add(1);
+                        }
+                    }
+                }
+                Err(_) => self.receive_errors = self.receive_errors.saturating_add(1),
+            }
+        }
+    }
+
+    /// Returns what was lost since the last call.
+    pub(crate) fn take_lost(&mut self) -> Lost {
+        Lost {
+            surplus: core::mem::take(&mut self.surplus),
+            receive_errors: core::mem::take(&mut self.receive_errors),
+        }
+    }
+
+    /// Sends one character.
+    pub(crate) fn put(&mut self, character: char) {
+        let mut bytes = [0; 4];
+        let text = match character {
+            '\n' => "\r\n",
+            _ => character.encode_utf8(&mut bytes),
+        };
+        let _ = self.serial.write_all(text.as_bytes());
+    }
+}
+
+impl<S: Read + ReadReady + Write> fmt::Write for Console<S> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().for_each(|character| self.put(character));
+        Ok(())
+    }
+}

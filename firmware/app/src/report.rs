@@ -1,0 +1,180 @@
+//! What the REPL prints about the model, the last text and itself.
+
+use core::fmt;
+
+use runtime::{LoadError, Model, SelfTestError, StateTooSmall};
+
+/// A number with at most four decimals, trailing zeros left out.
+///
+/// Formatting `f32` through core costs 2 KiB of stack, which the smallest boards do not have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Decimal(pub(crate) f32);
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Casts saturate, and NaN becomes 0.
+        let scaled = (self.0 * 10_000.0 + 0.5) as u64;
+        let (whole, mut fraction) = (scaled / 10_000, scaled % 10_000);
+        let mut digits = 4;
+        while digits > 1 && fraction % 10 == 0 {
+            fraction /= 10;
+            digits -= 1;
+        }
+        write!(f, "{whole}.{fraction:0digits$}")
+    }
+}
+
+/// Why there is no model to talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The blob is not a model.
+    Load(LoadError),
+    /// The model needs more RAM than the board gives.
+    State(StateTooSmall),
+    /// This board computes something else than the exporter did.
+    SelfTest(SelfTestError),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load(error) => write!(
+                f,
+                "no model: {error}; export it again (tools/export), then rebuild and flash this board"
+            ),
+            Self::State(error) => write!(
+                f,
+                "no model: {error}; choose a smaller model or a board with more RAM"
+            ),
+            Self::SelfTest(error) => write!(
+                f,
+                "no model: {error}; this build computes other logits than the exporter, so rebuild it"
+            ),
+        }
+    }
+}
+
+/// The lines of `/model`.
+#[derive(Debug)]
+pub(crate) struct About<'a, 'm>(pub(crate) &'a Model<'m>);
+
+impl fmt::Display for About<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (config, header) = (self.0.config(), self.0.header());
+        let from = &header.provenance;
+        writeln!(
+            f,
+            "{}: {} parameters, blob {} bytes, CRC-32 {:08x}",
+            from.run,
+            config.n_params(),
+            self.0.len(),
+            self.0.crc()
+        )?;
+        writeln!(
+            f,
+            "n_layer {}, n_head {}, n_kv_head {}, d_model {}, d_ff {}, context_len {}, vocab_size {}",
+            config.n_layer,
+            config.n_head,
+            config.n_kv_head,
+            config.d_model,
+            config.d_ff,
+            config.context_len,
+            config.vocab_size
+        )?;
+        writeln!(
+            f,
+            "{:?} positions, {:?}, {:?}, {} output layer",
+            config.position,
+            config.norm,
+            config.activation,
+            if config.tied { "tied" } else { "own" }
+        )?;
+        write!(
+            f,
+            "trained {} steps, seed {}, on text sha256 ",
+            from.step, from.seed
+        )?;
+        for byte in &from.corpus_sha256[..8] {
+            write!(f, "{byte:02x}")?;
+        }
+        writeln!(
+            f,
+            "...\nloss on dev {} nats/character in float, {} as this blob",
+            Decimal(from.dev_f32),
+            Decimal(from.dev_blob)
+        )
+    }
+}
+
+/// What `/stats` tells of the last text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastText {
+    pub(crate) prompt: u32,
+    pub(crate) characters: u32,
+    pub(crate) seed: u64,
+    pub(crate) hash: u64,
+    /// Microseconds from Enter to the first character.
+    pub(crate) first_us: u64,
+    /// Microseconds from the first character to the last.
+    pub(crate) text_us: u64,
+}
+
+impl LastText {
+    /// Counts a character that was sent `elapsed_us` after Enter.
+    pub(crate) fn count(&mut self, elapsed_us: u64) {
+        self.characters += 1;
+        if self.characters == 1 {
+            self.first_us = elapsed_us;
+        }
+        self.text_us = elapsed_us - self.first_us;
+    }
+}
+
+impl fmt::Display for LastText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.characters == 0 {
+            return writeln!(f, "no text yet");
+        }
+        writeln!(
+            f,
+            "prompt {} characters, text {} characters, seed {}",
+            self.prompt, self.characters, self.seed
+        )?;
+        write!(
+            f,
+            "first character after {} us, the rest in {} us",
+            self.first_us, self.text_us
+        )?;
+        let intervals = u64::from(self.characters - 1);
+        if let Some(tenths) = (intervals * 10_000_000).checked_div(self.text_us) {
+            write!(f, ", {}.{} characters/s", tenths / 10, tenths % 10)?;
+        }
+        writeln!(f, "\nlogits hash {:016x}", self.hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_short() {
+        let shown = |value| std::format!("{}", Decimal(value));
+        assert_eq!(shown(0.8), "0.8");
+        assert_eq!(shown(0.0), "0.0");
+        assert_eq!(shown(1.0), "1.0");
+        assert_eq!(shown(1.7345), "1.7345");
+        assert_eq!(shown(12.05), "12.05");
+        assert_eq!(shown(f32::NAN), "0.0");
+    }
+
+    #[test]
+    fn the_rate_counts_intervals() {
+        let last = LastText {
+            characters: 11,
+            text_us: 500_000,
+            ..LastText::default()
+        };
+        assert!(std::format!("{last}").contains("500000 us, 20.0 characters/s"));
+    }
+}

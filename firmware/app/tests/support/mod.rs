@@ -1,0 +1,244 @@
+//! A terminal in memory, and a small model to talk to.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::rc::Rc;
+
+use app::Board;
+use checkpoint::{AlignedBytes, blob, synthetic};
+use embedded_io::{ErrorType, Read, ReadReady, Write};
+use runtime::{Activation, Config, Norm, Position, Provenance};
+
+/// RAM of the board that the tests run on, in words.
+pub(crate) const STATE_WORDS: usize = 8 * 1024;
+
+pub(crate) const CONFIG: Config = Config {
+    n_layer: 2,
+    n_head: 2,
+    n_kv_head: 1,
+    d_model: 16,
+    d_ff: 32,
+    context_len: 16,
+    vocab_size: 65,
+    position: Position::Rope,
+    rope_base: 10_000,
+    norm: Norm::RmsNorm,
+    activation: Activation::Relu2,
+    tied: true,
+    embed_scale: false,
+    attn_bias: false,
+    ff_bias: false,
+    norm_bias: false,
+    head_bias: false,
+};
+
+/// A blob with random weights over the vocabulary of tiny Shakespeare.
+pub(crate) fn blob() -> AlignedBytes {
+    let checkpoint = synthetic::checkpoint(CONFIG, 7);
+    let provenance = Provenance {
+        run: "tiny",
+        corpus_sha256: [0xab; 32],
+        step: 12,
+        seed: 7,
+        dev_f32: 1.25,
+        dev_blob: 1.2575,
+    };
+    blob::write(
+        &checkpoint.config,
+        &checkpoint.vocab,
+        &checkpoint.weights,
+        provenance,
+    )
+    .expect("the synthetic checkpoint has every tensor")
+    .bytes
+}
+
+/// When the person at the terminal types.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    /// As soon as the prompt string is there.
+    Prompt,
+    /// When the board waits and nothing else is to come.
+    Idle,
+    /// When this many bytes have come since the last thing typed.
+    Output(usize),
+}
+
+/// The far end of the serial line: types by a script and keeps what it sees.
+#[derive(Default)]
+pub(crate) struct Terminal {
+    script: VecDeque<(When, Vec<u8>)>,
+    typed: VecDeque<u8>,
+    seen: Rc<RefCell<Vec<u8>>>,
+    since: usize,
+    /// Every write fails: nobody listens.
+    pub(crate) deaf: bool,
+}
+
+impl Terminal {
+    /// Types `bytes` before the board has booted.
+    pub(crate) fn type_ahead(&mut self, bytes: &[u8]) {
+        self.typed.extend(bytes);
+    }
+
+    fn follow_script(&mut self) {
+        let seen = self.seen.borrow();
+        let due = match self.script.front() {
+            Some((When::Prompt, _)) => seen.ends_with(b"\r\n> ") && self.typed.is_empty(),
+            Some((When::Output(count), _)) => self.since >= *count,
+            Some((When::Idle, _)) | None => false,
+        };
+        drop(seen);
+        if due {
+            self.type_next();
+        }
+    }
+
+    fn type_next(&mut self) {
+        self.since = 0;
+        let step = self.script.pop_front();
+        self.typed.extend(step.into_iter().flat_map(|step| step.1));
+    }
+}
+
+/// A failure of the serial port.
+#[derive(Debug)]
+pub(crate) struct Deaf;
+
+impl std::fmt::Display for Deaf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nobody listens")
+    }
+}
+
+impl std::error::Error for Deaf {}
+
+impl embedded_io::Error for Deaf {
+    fn kind(&self) -> embedded_io::ErrorKind {
+        embedded_io::ErrorKind::BrokenPipe
+    }
+}
+
+impl ErrorType for Terminal {
+    type Error = Deaf;
+}
+
+impl Read for Terminal {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Deaf> {
+        while self.typed.is_empty() && matches!(self.script.front(), Some((When::Idle, _))) {
+            self.type_next();
+        }
+        let count = bytes.len().min(self.typed.len());
+        for byte in &mut bytes[..count] {
+            *byte = self.typed.pop_front().unwrap_or_default();
+        }
+        Ok(count)
+    }
+}
+
+impl ReadReady for Terminal {
+    fn read_ready(&mut self) -> Result<bool, Deaf> {
+        Ok(!self.typed.is_empty())
+    }
+}
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Deaf> {
+        if self.deaf {
+            return Err(Deaf);
+        }
+        self.seen.borrow_mut().extend(bytes);
+        self.since += bytes.len();
+        self.follow_script();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<(), Deaf> {
+        Ok(())
+    }
+}
+
+/// The LED, which counts its changes.
+#[derive(Clone, Default)]
+pub(crate) struct Led(pub(crate) Rc<RefCell<u32>>);
+
+impl embedded_hal::digital::ErrorType for Led {
+    type Error = Infallible;
+}
+
+impl embedded_hal::digital::OutputPin for Led {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        *self.0.borrow_mut() += 1;
+        Ok(())
+    }
+
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        self.set_low()
+    }
+}
+
+struct NoDelay;
+
+impl embedded_hal::delay::DelayNs for NoDelay {
+    fn delay_ns(&mut self, _ns: u32) {}
+}
+
+/// Runs a board to the end of the script and returns everything it sent.
+pub(crate) fn converse(blob: &[u8], state_words: usize, script: &[(When, &[u8])]) -> String {
+    let seen = Rc::default();
+    let terminal = Terminal {
+        script: script
+            .iter()
+            .map(|(when, bytes)| (*when, bytes.to_vec()))
+            .collect(),
+        seen: Rc::clone(&seen),
+        ..Terminal::default()
+    };
+    run(terminal, Led::default(), blob, state_words);
+    let bytes = seen.borrow().clone();
+    String::from_utf8(bytes).expect("only UTF-8 is sent")
+}
+
+/// Runs a board on this terminal.
+pub(crate) fn run(serial: Terminal, led: Led, blob: &[u8], state_words: usize) {
+    let mut micros = 0;
+    let clock = move || {
+        micros += 1_000;
+        micros
+    };
+    let board = Board {
+        name: "test",
+        serial,
+        led,
+        delay: NoDelay,
+        clock,
+    };
+    app::run(board, blob, &mut vec![0; state_words]);
+}
+
+/// Types each line when the prompt string is there and returns the answers, echoes left out.
+pub(crate) fn answers(lines: &[&str]) -> Vec<String> {
+    answers_of(&blob(), STATE_WORDS, lines)
+}
+
+/// As [`answers`], on this blob and so much RAM.
+pub(crate) fn answers_of(blob: &[u8], state_words: usize, lines: &[&str]) -> Vec<String> {
+    let typed: Vec<Vec<u8>> = lines
+        .iter()
+        .map(|line| format!("{line}\r").into_bytes())
+        .collect();
+    let script: Vec<(When, &[u8])> = typed
+        .iter()
+        .map(|line| (When::Prompt, line.as_slice()))
+        .collect();
+    let seen = converse(blob, state_words, &script);
+    let mut turns = seen.split("\r\n> ");
+    let _banner = turns.next();
+    let answers: Vec<String> = turns
+        .filter_map(|turn| turn.split_once("\r\n"))
+        .map(|(_echo, answer)| answer.replace("\r\n", "\n"))
+        .collect();
+    assert_eq!(answers.len(), lines.len(), "{seen}");
+    answers
+}
