@@ -1,1 +1,217 @@
-fn main(){}
+//! `export`: a checkpoint becomes the blob that a board runs.
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use checkpoint::blob::{self, TensorReport};
+use checkpoint::{AlignedBytes, Checkpoint, Corpus, Split, Vocabulary, score, write_durably};
+use clap::Parser;
+use runtime::format::FORMAT_VERSION;
+use runtime::{Model, Provenance};
+use tools::input::{self, Input};
+use tools::{paths, report};
+
+/// Rise of the loss from which on the report warns.
+const LOSS_BUDGET: f64 = 0.01;
+
+/// Turns a checkpoint into a blob for the boards, or upgrades an older blob without loss
+#[derive(Parser)]
+#[command(name = "export")]
+struct Arguments {
+    /// A run (name or folder), a checkpoint, or a blob to upgrade; the newest run if left out
+    input: Option<PathBuf>,
+    /// Where the blob goes; firmware/model/model.bin if left out
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The text that the run was trained on, if it is not where the checkpoint says
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    tools::exit_code(run(&Arguments::parse(), &mut stdout().lock()))
+}
+
+fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let output = arguments.output.clone().unwrap_or_else(paths::default_blob);
+    if output.is_dir() {
+        bail!("-o {} is a folder; name a file", output.display());
+    }
+    // The blob is on disk before the report starts, so a closed pipe loses text only.
+    match input::open(arguments.input.as_deref())? {
+        Input::Checkpoint(path, checkpoint) => {
+            let export = export(&checkpoint, arguments.data.as_deref())?;
+            save(&output, &export.blob)?;
+            print_export(out, &path, &checkpoint, &export)?;
+            print_blob(out, &output, &export.blob)
+        }
+        Input::Blob(path, bytes) => {
+            let blob = upgrade(&bytes)
+                .with_context(|| format!("cannot upgrade the blob {}", path.display()))?;
+            save(&output, &blob)?;
+            print_upgrade(out, &path, &bytes)?;
+            print_blob(out, &output, &blob)
+        }
+    }
+}
+
+fn save(output: &Path, blob: &AlignedBytes) -> anyhow::Result<()> {
+    write_durably(output, blob).with_context(|| format!("cannot write {}", output.display()))
+}
+
+/// A blob, what its tensors lost, and its loss on dev or the reason why that is unknown.
+struct Export {
+    blob: AlignedBytes,
+    tensors: Vec<TensorReport>,
+    dev_blob: Result<f64, String>,
+    notes: Vec<String>,
+}
+
+fn export(checkpoint: &Checkpoint, data: Option<&Path>) -> anyhow::Result<Export> {
+    let provenance = Provenance {
+        run: &checkpoint.run,
+        corpus_sha256: checkpoint.corpus_sha256,
+        step: u32::try_from(checkpoint.step).unwrap_or(u32::MAX),
+        seed: checkpoint.seed,
+        dev_f32: checkpoint.deployed_dev() as f32,
+        dev_blob: f32::NAN,
+    };
+    let written = blob::write(
+        &checkpoint.config,
+        &checkpoint.vocab,
+        checkpoint.deployed(),
+        provenance,
+    )?;
+    let corpus = match data {
+        // A text that the user names has to be the right one.
+        Some(path) => {
+            let corpus = Corpus::from_file(path)?;
+            corpus.check_hash(&checkpoint.corpus_sha256)?;
+            Ok(corpus)
+        }
+        // Without its text a model can still be exported.
+        None => Corpus::reopen(&checkpoint.corpus_name, &checkpoint.corpus_sha256),
+    };
+    let corpus = match corpus {
+        Ok(corpus) => corpus,
+        Err(error) => {
+            return Ok(Export {
+                blob: written.bytes,
+                tensors: written.tensors,
+                dev_blob: Err(error.to_string()),
+                notes: Vec::new(),
+            });
+        }
+    };
+    let model = Model::from_bytes(&written.bytes)?;
+    let dev = dev_tokens(checkpoint, &corpus)?;
+    let dev_blob = score::in_window(&model, &dev)?;
+    let scored = Provenance {
+        dev_blob: dev_blob as f32,
+        ..provenance
+    };
+    Ok(Export {
+        blob: blob::reencode(&model, scored)?,
+        tensors: written.tensors,
+        dev_blob: Ok(dev_blob),
+        notes: corpus.notes,
+    })
+}
+
+fn dev_tokens(checkpoint: &Checkpoint, corpus: &Corpus) -> anyhow::Result<Vec<u16>> {
+    let tokens = corpus.tokens(&Vocabulary::of_chars(&checkpoint.vocab))?;
+    Ok(tokens[Split::of(tokens.len()).dev].to_vec())
+}
+
+fn upgrade(bytes: &AlignedBytes) -> anyhow::Result<AlignedBytes> {
+    let model = Model::from_bytes(bytes)?;
+    Ok(blob::reencode(&model, model.header().provenance)?)
+}
+
+fn print_export(
+    out: &mut dyn Write,
+    path: &Path,
+    checkpoint: &Checkpoint,
+    export: &Export,
+) -> anyhow::Result<()> {
+    let weights = if checkpoint.ema.is_empty() {
+        "weights"
+    } else {
+        "averaged weights"
+    };
+    let source = format!(
+        "{}, {weights} of step {}",
+        paths::display(path),
+        checkpoint.step
+    );
+    report::line(out, "checkpoint", &source)?;
+    for note in &export.notes {
+        report::line(out, "text", note)?;
+    }
+    report::errors(out, &export.tensors)?;
+    let before = checkpoint.deployed_dev();
+    match &export.dev_blob {
+        Ok(after) => {
+            let losses = format!(
+                "{} as f32, {} as blob",
+                report::loss(before),
+                report::loss(*after)
+            );
+            let rise = after - before;
+            let rise_text = if rise.is_nan() {
+                String::new()
+            } else {
+                format!(" ({rise:+.4})")
+            };
+            report::line(
+                out,
+                "loss on dev",
+                &format!("{losses}{rise_text}, nats per character"),
+            )?;
+            if rise > LOSS_BUDGET {
+                let warning = format!(
+                    "int8 costs more than {LOSS_BUDGET} nats; train longer with the learning rate \
+                     decayed to 0, so that the weights have fewer outliers"
+                );
+                report::line(out, "warning", &warning)?;
+            }
+        }
+        Err(reason) => {
+            let losses = format!("{} as f32, not measured as blob", report::loss(before));
+            report::line(out, "loss on dev", &losses)?;
+            report::line(
+                out,
+                "note",
+                &format!("{reason}; --data FILE names the text"),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn print_upgrade(out: &mut dyn Write, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let found = u16::from_le_bytes([bytes[8], bytes[9]]);
+    let step = if found == FORMAT_VERSION {
+        format!("format version {found}, which is the current one; the bytes stay the same")
+    } else {
+        format!("format version {found}, upgraded to {FORMAT_VERSION} without loss")
+    };
+    report::line(out, "blob", &format!("{}, {step}", paths::display(path)))?;
+    Ok(())
+}
+
+fn print_blob(out: &mut dyn Write, output: &Path, blob: &AlignedBytes) -> anyhow::Result<()> {
+    let model = Model::from_bytes(blob)?;
+    report::fit(out, model.config(), model.len())?;
+    let wrote = format!(
+        "{}, {} bytes, CRC-32 {:08x}",
+        paths::display(output),
+        model.len(),
+        model.crc()
+    );
+    report::line(out, "wrote", &wrote)?;
+    report::line(out, "next", &paths::boot_command(output))?;
+    Ok(())
+}

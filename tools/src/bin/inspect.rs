@@ -1,0 +1,206 @@
+//! `inspect`: everything that a blob says about itself.
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use checkpoint::corpus::hex;
+use checkpoint::{AlignedBytes, file};
+use clap::Parser;
+use runtime::format::{FORMAT_VERSION, MAGIC, PRELUDE_LEN, TRAILER_LEN};
+use runtime::{Config, Kind, Model, Session, TensorSpec};
+use sha2::{Digest, Sha256};
+use tools::{paths, report};
+
+/// Prints a blob: shape, vocabulary, provenance, self-test, tensors, and which boards it fits
+#[derive(Parser)]
+#[command(name = "inspect")]
+struct Arguments {
+    /// The blob; firmware/model/model.bin if left out
+    blob: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    tools::exit_code(run(&Arguments::parse(), &mut stdout().lock()))
+}
+
+fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let path = arguments.blob.clone().unwrap_or_else(paths::default_blob);
+    let bytes = AlignedBytes::read(&path).with_context(|| {
+        format!(
+            "cannot read {}; make a blob with tools/export",
+            path.display()
+        )
+    })?;
+    print_file(out, &path, &bytes)?;
+    let model = match Model::from_bytes(&bytes) {
+        Ok(model) => model,
+        Err(_) if file::is_checkpoint(&bytes) => bail!(
+            "{} is a checkpoint, not a blob; turn it into one with tools/export",
+            path.display()
+        ),
+        Err(error) => bail!("{}: {error}", path.display()),
+    };
+    print_header(out, &model, &bytes[..model.len()])?;
+    let passed = print_golden(out, &model)?;
+    print_tensors(out, &model)?;
+    report::fit(out, model.config(), model.len())?;
+    if passed {
+        Ok(())
+    } else {
+        bail!("{}: the self-test failed on this machine", path.display())
+    }
+}
+
+/// Prints what can be read without trusting the blob; of a damaged one it is all there is.
+fn print_file(out: &mut dyn Write, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let about = format!("{}, {} bytes", paths::display(path), bytes.len());
+    report::line(out, "file", &about)?;
+    if bytes.len() < PRELUDE_LEN || !bytes.starts_with(&MAGIC) {
+        return Ok(());
+    }
+    let word =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+    let prelude = format!(
+        "format version {version} (this build reads {FORMAT_VERSION}), header of {} bytes, tensors \
+         from byte {}, {} bytes in all",
+        word(12),
+        word(16),
+        word(20)
+    );
+    report::line(out, "prelude", &prelude)?;
+    Ok(())
+}
+
+fn print_header(out: &mut dyn Write, model: &Model<'_>, blob: &[u8]) -> anyhow::Result<()> {
+    let crc = format!("{:08x}, correct", model.crc());
+    report::line(out, "CRC-32", &crc)?;
+    let sha256 = Sha256::digest(blob);
+    report::line(out, "SHA-256", &hex(&sha256))?;
+    print_config(out, model.config())?;
+    let vocab = model.header().vocab;
+    report::line(out, "vocabulary", &format!("{vocab:?}"))?;
+    let provenance = model.header().provenance;
+    let trained = format!(
+        "run {}, step {}, seed {}",
+        provenance.run, provenance.step, provenance.seed
+    );
+    report::line(out, "trained", &trained)?;
+    report::line(
+        out,
+        "text",
+        &format!("SHA-256 {}", hex(&provenance.corpus_sha256)),
+    )?;
+    let losses = format!(
+        "{} as f32, {} as blob, nats per character",
+        report::loss(provenance.dev_f32.into()),
+        report::loss(provenance.dev_blob.into())
+    );
+    report::line(out, "loss on dev", &losses)?;
+    Ok(())
+}
+
+fn print_config(out: &mut dyn Write, config: &Config) -> anyhow::Result<()> {
+    let Config {
+        n_layer,
+        n_head,
+        n_kv_head,
+        d_model,
+        d_ff,
+        context_len,
+        vocab_size,
+        ..
+    } = config;
+    let shape = format!(
+        "n_layer {n_layer}, n_head {n_head}, n_kv_head {n_kv_head}, head_dim {}, d_model \
+         {d_model}, d_ff {d_ff}, context_len {context_len}, vocab_size {vocab_size}",
+        config.head_dim()
+    );
+    report::line(out, "shape", &shape)?;
+    let kinds = format!(
+        "{:?} positions (rope_base {}), {:?}, {:?}",
+        config.position, config.rope_base, config.norm, config.activation
+    );
+    report::line(out, "kinds", &kinds)?;
+    let flags = [
+        ("tied", config.tied),
+        ("embed_scale", config.embed_scale),
+        ("attn_bias", config.attn_bias),
+        ("ff_bias", config.ff_bias),
+        ("norm_bias", config.norm_bias),
+        ("head_bias", config.head_bias),
+    ]
+    .map(|(name, on)| format!("{name} {}", if on { "yes" } else { "no" }));
+    report::line(out, "flags", &flags.join(", "))?;
+    let size = format!(
+        "{} parameters, {} multiply-accumulates per character beside attention",
+        config.n_params(),
+        config.n_mac()
+    );
+    report::line(out, "size", &size)?;
+    Ok(())
+}
+
+/// Prints the self-test, runs it and returns whether it passed.
+fn print_golden(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<bool> {
+    let golden = model.header().golden;
+    let prompt: String = golden
+        .tokens()
+        .filter_map(|token| model.vocab().char(token))
+        .collect();
+    let mut state = vec![0; model.config().state_words()];
+    let result = Session::new(model, &mut state)?.self_test();
+    let verdict = match result {
+        Ok(_) => "passed here".to_string(),
+        Err(error) => format!("FAILED here: found {:016x}", error.found),
+    };
+    let expected = golden.logits_hash;
+    let about = format!("{prompt:?} gives {expected:016x}; {verdict}");
+    report::line(out, "self-test", &about)?;
+    Ok(result.is_ok())
+}
+
+fn print_tensors(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "{:<20} {:>12} {:>5} {:>10} {:>10} {:>14}",
+        "tensor", "shape", "kind", "first byte", "bytes", "largest value"
+    )?;
+    let section_start = model.len() - TRAILER_LEN - model.tensor_bytes().len();
+    for spec in model.config().tensors() {
+        let bytes = &model.tensor_bytes()[spec.offset as usize..][..spec.len as usize];
+        writeln!(
+            out,
+            "{:<20} {:>12} {:>5} {:>10} {:>10} {:>14}",
+            spec.to_string(),
+            report::shape(spec.rows, spec.cols),
+            report::kind(spec.kind),
+            section_start + spec.offset as usize,
+            spec.len,
+            largest(&spec, bytes)
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes the element of a tensor with the largest magnitude.
+fn largest(spec: &TensorSpec, bytes: &[u8]) -> String {
+    let words = |bytes: &[u8]| -> Vec<u32> {
+        let (words, _) = bytes.as_chunks::<4>();
+        words.iter().map(|&word| u32::from_le_bytes(word)).collect()
+    };
+    let floats = |bytes: &[u8]| words(bytes).into_iter().map(f32::from_bits);
+    let largest = match spec.kind {
+        Kind::U32 => {
+            let turns = words(bytes).into_iter().max().unwrap_or(0);
+            return format!("{turns}/2^32");
+        }
+        Kind::F32 => floats(bytes).fold(0.0, |max: f32, x| max.max(x.abs())),
+        // The writer gives each row that is not all zeros an element of ±127.
+        _ => floats(&bytes[spec.scale_offset() as usize..])
+            .fold(0.0, |max: f32, scale| max.max(127.0 * scale)),
+    };
+    format!("{largest:.6}")
+}

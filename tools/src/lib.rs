@@ -1,0 +1,25 @@
+//! What the host tools share: finding their input, and the tables that they print.
+
+pub mod input;
+pub mod paths;
+pub mod report;
+
+use std::process::ExitCode;
+
+/// Turns the outcome of a tool into its exit code; an error goes to standard error in one line.
+///
+/// A reader that closes the pipe (`tools/inspect | head`) is no error.
+#[must_use]
+pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    let closed_pipe = error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe);
+    if closed_pipe {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}

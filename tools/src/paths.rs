@@ -1,0 +1,47 @@
+//! Paths as the person at the keyboard would type them.
+
+use std::path::{Path, PathBuf};
+
+use checkpoint::runs;
+
+/// Returns the blob that boards embed unless told otherwise.
+#[must_use]
+pub fn default_blob() -> PathBuf {
+    runs::repository().join("firmware/model/model.bin")
+}
+
+/// Writes a path relative to the current folder if it lies below.
+#[must_use]
+pub fn display(path: &Path) -> String {
+    let current = std::env::current_dir().unwrap_or_default();
+    let short = path.strip_prefix(&current).unwrap_or(path);
+    if short.as_os_str().is_empty() {
+        ".".to_string()
+    } else {
+        short.display().to_string()
+    }
+}
+
+/// Returns the command that boots a blob on the emulated board.
+#[must_use]
+pub fn boot_command(blob: &Path) -> String {
+    let board = display(&runs::repository().join("firmware/qemu"));
+    let board = quote(&board);
+    if blob == default_blob() {
+        return format!("cd {board} && cargo run --release");
+    }
+    // The command changes folder, so a relative path would point elsewhere.
+    let blob = std::path::absolute(blob).unwrap_or_else(|_| blob.to_path_buf());
+    let blob = quote(&blob.display().to_string());
+    format!("cd {board} && CHAPBOOK_MODEL={blob} cargo run --release")
+}
+
+/// Quotes a word for a POSIX shell if it needs quotes.
+fn quote(word: &str) -> String {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "-_./+,:@%".contains(char);
+    if word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
