@@ -1,0 +1,107 @@
+//! A folder of its own for each test, a tiny trained-looking run in it, and the tools to run there.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use checkpoint::{Checkpoint, Corpus, Vocabulary, runs, synthetic};
+use runtime::{Activation, Config, Norm, Position};
+
+/// Shape of the run.
+pub(crate) const CONFIG: Config = Config {
+    n_layer: 2,
+    n_head: 2,
+    n_kv_head: 1,
+    d_model: 16,
+    d_ff: 24,
+    context_len: 16,
+    vocab_size: 10,
+    position: Position::Rope,
+    rope_base: 1_000,
+    norm: Norm::RmsNorm,
+    activation: Activation::Relu2,
+    tied: true,
+    embed_scale: false,
+    attn_bias: false,
+    ff_bias: false,
+    norm_bias: false,
+    head_bias: true,
+};
+
+/// A temporary folder with `text.txt` and `runs/`; removed at the end.
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+}
+
+impl Folder {
+    /// Creates the folder; `name` keeps tests apart.
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("chapbook-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("runs")).unwrap();
+        let text = "ROMEO:\nO more, more!\n".repeat(40);
+        std::fs::write(path.join("text.txt"), text).unwrap();
+        Self { path }
+    }
+
+    /// Makes a checkpoint of a model that fits `text.txt`.
+    pub(crate) fn checkpoint(&self, seed: u64) -> Checkpoint {
+        let corpus = Corpus::from_file(&self.path.join("text.txt")).unwrap();
+        let vocab: Vocabulary = corpus.vocab();
+        let config = Config {
+            vocab_size: u16::try_from(vocab.len()).unwrap(),
+            ..CONFIG
+        };
+        let mut checkpoint = synthetic::checkpoint(config, seed);
+        checkpoint.vocab = vocab.to_chars();
+        checkpoint.corpus_name = corpus.name;
+        checkpoint.corpus_sha256 = corpus.sha256;
+        checkpoint.step = 300;
+        checkpoint.dev_ema = 4.5;
+        checkpoint
+    }
+
+    /// Saves a checkpoint as the best of a run.
+    pub(crate) fn save(&self, run: &str, file: &str, checkpoint: &Checkpoint) -> PathBuf {
+        let path = self.path.join("runs").join(run).join(file);
+        checkpoint.save(&path).unwrap();
+        path
+    }
+
+    /// Runs a tool in this folder, on the runs of this folder.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        Command::new(program)
+            .args(arguments)
+            .current_dir(&self.path)
+            .env(runs::RUNS_VARIABLE, self.path.join("runs"))
+            .output()
+            .unwrap()
+    }
+
+    /// Reads a file of this folder.
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path.join(name)).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Returns what a successful tool printed.
+#[track_caller]
+pub(crate) fn printed(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Returns the one line of error that a failing tool printed.
+#[track_caller]
+pub(crate) fn refused(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(errors.starts_with("error: "), "{errors}");
+    assert_eq!(errors.trim_end().lines().count(), 1, "{errors}");
+    errors
+}
