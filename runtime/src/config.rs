@@ -109,6 +109,8 @@ pub enum ConfigError {
     OddAngleWidth,
     /// Rotary positions need a `rope_base` of at least 2.
     RopeBaseTooSmall,
+    /// `d_model / n_head` is above [`MAX_HEAD_DIM`](crate::ops::MAX_HEAD_DIM).
+    HeadTooWide,
 }
 
 impl core::fmt::Display for ConfigError {
@@ -123,6 +125,13 @@ impl core::fmt::Display for ConfigError {
             Self::OddAngleWidth => f.write_str(
                 "rotary positions need an even head_dim, sinusoidal ones an even d_model",
             ),
+            Self::HeadTooWide => {
+                write!(
+                    f,
+                    "d_model / n_head must be at most {}",
+                    crate::ops::MAX_HEAD_DIM
+                )
+            }
             Self::RopeBaseTooSmall => f.write_str("rope_base must be at least 2"),
         }
     }
@@ -173,6 +182,9 @@ impl Config {
         }
         if !self.n_head.is_multiple_of(self.n_kv_head) {
             return Err(ConfigError::KvHeadsDoNotDivideHeads);
+        }
+        if self.head_dim() > crate::ops::MAX_HEAD_DIM {
+            return Err(ConfigError::HeadTooWide);
         }
         let angles_fit = match self.position {
             Position::Sinusoidal => self.d_model.is_multiple_of(2),

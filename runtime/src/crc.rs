@@ -37,7 +37,7 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 
 /// Running FNV-1a 64 hash over logits.
 ///
-/// Each position's logits are hashed in token order, each value as its four little-endian `f32`
+/// Each position's logits are hashed in token order, each value as its four little-endian `i32`
 /// bytes; two engines with one hash have computed the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogitsHash(u64);
@@ -50,7 +50,7 @@ impl LogitsHash {
     }
 
     /// Adds the logits of one position.
-    pub fn update(&mut self, logits: &[f32]) {
+    pub fn update(&mut self, logits: &[i32]) {
         for logit in logits {
             for byte in logit.to_le_bytes() {
                 self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
@@ -84,7 +84,7 @@ mod tests {
     fn fnv_of_known_bytes() {
         // FNV-1a 64 of the four bytes "abcd".
         let mut hash = LogitsHash::new();
-        hash.update(&[f32::from_le_bytes(*b"abcd")]);
+        hash.update(&[i32::from_le_bytes(*b"abcd")]);
         assert_eq!(hash.finish(), 0xFC17_9F83_EE07_24DD);
     }
 }

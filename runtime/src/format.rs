@@ -15,7 +15,7 @@ use crate::tensor::{TENSOR_ALIGN, TensorMap};
 pub const MAGIC: [u8; 8] = *b"CHAPBOOK";
 /// Version of the format that this crate reads and writes.
 ///
-/// - 1: int8 weights per output row, `f32` logits.
+/// - 1: int8 weights with a 16-bit multiplier per output row, logits in units of 2^-16.
 pub const FORMAT_VERSION: u16 = 1;
 /// Bytes before the postcard header.
 pub const PRELUDE_LEN: usize = 24;
@@ -23,6 +23,9 @@ pub const PRELUDE_LEN: usize = 24;
 pub const TRAILER_LEN: usize = 4;
 /// Largest number of tokens in the golden prompt.
 pub const MAX_GOLDEN: usize = 64;
+
+/// Largest exponent of a tensor, either way; keeps every sum of exponents far from overflow.
+pub const MAX_EXPONENT: i32 = 64;
 
 /// Everything about a model that is not a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,8 +125,8 @@ pub enum LoadError {
     BadVocabulary,
     /// The golden prompt is empty, too long or has an unknown token.
     BadGolden,
-    /// A scale, gain or bias is not finite.
-    NotFinite,
+    /// The exponent of a tensor is outside -[`MAX_EXPONENT`]..=[`MAX_EXPONENT`].
+    BadExponent(i32),
 }
 
 impl core::fmt::Display for LoadError {
@@ -159,7 +162,10 @@ impl core::fmt::Display for LoadError {
                 f.write_str("the vocabulary does not have vocab_size ascending characters")
             }
             Self::BadGolden => f.write_str("the self-test in the header cannot be run"),
-            Self::NotFinite => f.write_str("a scale, gain or bias is not finite"),
+            Self::BadExponent(exponent) => write!(
+                f,
+                "a tensor has exponent {exponent}; at most {MAX_EXPONENT} either way is supported"
+            ),
         }
     }
 }

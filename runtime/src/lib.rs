@@ -16,8 +16,8 @@ compile_error!("a blob is little-endian and is used in place: the target must be
 
 mod config;
 mod crc;
+pub mod fixed;
 pub mod format;
-pub mod math;
 mod model;
 pub mod ops;
 mod sampler;

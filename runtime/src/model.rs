@@ -3,9 +3,9 @@
 use bytemuck::cast_slice;
 
 use crate::config::{Activation, Config, Position};
-use crate::format::{self, Header, LoadError};
-use crate::math;
-use crate::ops::{self, AttendScratch, Matrix, Past};
+use crate::fixed::{self, Scale};
+use crate::format::{self, Header, LoadError, MAX_EXPONENT};
+use crate::ops::{self, AttendScratch, Gains, Matrix, Past};
 use crate::state::State;
 use crate::tensor::{Kind, TensorId, TensorMap};
 use crate::vocab::Vocab;
@@ -44,13 +44,13 @@ impl<'a> Model<'a> {
         };
         for tensor in model.config().tensors() {
             let layer = usize::from(tensor.layer.unwrap_or(0));
-            let numbers = match tensor.kind {
-                Kind::W8 => model.matrix(tensor.id, layer).scale,
-                Kind::F32 => model.vector(tensor.id, layer),
-                Kind::U32 => continue,
+            let exponent = match tensor.kind {
+                Kind::W8 => model.matrix(tensor.id, layer).exponent,
+                Kind::G16 => model.gains(tensor.id, layer).exponent,
+                Kind::I32 | Kind::U32 => 0,
             };
-            if !numbers.iter().all(|number| number.is_finite()) {
-                return Err(LoadError::NotFinite);
+            if exponent.unsigned_abs() > MAX_EXPONENT.unsigned_abs() {
+                return Err(LoadError::BadExponent(exponent));
             }
         }
         Ok(model)
@@ -100,26 +100,43 @@ impl<'a> Model<'a> {
 
     fn matrix(&self, id: TensorId, layer: usize) -> Matrix<'a> {
         let (rows, cols) = self.shape(id);
-        let w_len = rows * cols;
+        let multipliers = (rows * cols).next_multiple_of(4);
+        let exponent = multipliers + (2 * rows).next_multiple_of(4);
         Matrix {
-            w: cast_slice(self.bytes(id, layer, 0, w_len)),
-            scale: cast_slice(self.bytes(id, layer, w_len.next_multiple_of(4), 4 * rows)),
+            w: cast_slice(self.bytes(id, layer, 0, rows * cols)),
+            multiplier: cast_slice(self.bytes(id, layer, multipliers, 2 * rows)),
+            exponent: self.integers(id, layer, exponent, 1)[0],
             cols,
         }
     }
 
-    fn vector(&self, id: TensorId, layer: usize) -> &'a [f32] {
+    fn gains(&self, id: TensorId, layer: usize) -> Gains<'a> {
         let (_, cols) = self.shape(id);
-        cast_slice(self.bytes(id, layer, 0, 4 * cols))
+        let exponent = (2 * cols).next_multiple_of(4);
+        Gains {
+            values: cast_slice(self.bytes(id, layer, 0, 2 * cols)),
+            exponent: self.integers(id, layer, exponent, 1)[0],
+        }
     }
 
-    /// Returns a vector that only some models have.
-    fn optional(&self, id: TensorId, layer: usize) -> Option<&'a [f32]> {
-        id.shape(self.config()).map(|_| self.vector(id, layer))
+    fn integers(&self, id: TensorId, layer: usize, skip: usize, n: usize) -> &'a [i32] {
+        cast_slice(self.bytes(id, layer, skip, 4 * n))
+    }
+
+    /// Returns the bias of a matrix, when the model has it.
+    fn bias(&self, id: TensorId, layer: usize) -> Option<&'a [i32]> {
+        let (_, cols, _) = id.shape(self.config())?;
+        Some(self.integers(id, layer, 0, cols as usize))
+    }
+
+    /// Returns the bias of a norm, when the model has it.
+    fn norm_bias(&self, id: TensorId, layer: usize) -> Option<Gains<'a>> {
+        id.shape(self.config())?;
+        Some(self.gains(id, layer))
     }
 
     fn shape(&self, id: TensorId) -> (usize, usize) {
-        let (rows, cols, _) = id.shape(self.config()).unwrap_or((0, 0, Kind::F32));
+        let (rows, cols, _) = id.shape(self.config()).unwrap_or((0, 0, Kind::I32));
         (rows as usize, cols as usize)
     }
 
@@ -133,15 +150,13 @@ impl<'a> Model<'a> {
         let d_model = usize::from(config.d_model);
 
         // embedding of the token: [d_model]
-        let (row, scale) = self.matrix(TensorId::WEmbed, 0).row(usize::from(token));
-        let scale = if config.embed_scale {
-            scale * libm::sqrtf(d_model as f32)
-        } else {
-            scale
-        };
-        for (x, &w) in state.x.iter_mut().zip(row) {
-            *x = f32::from(w) * scale;
+        let (row, mut scale) = self.matrix(TensorId::WEmbed, 0).row(usize::from(token));
+        if config.embed_scale {
+            let root = (u32::from(config.d_model) << 16).isqrt();
+            scale = scale.mul(Scale::new(root, -8));
         }
+        state.x.fill(0);
+        add_row(state.x, row, scale);
         self.add_position(state, at.pos);
 
         for layer in 0..usize::from(config.n_layer) {
@@ -153,18 +168,17 @@ impl<'a> Model<'a> {
         }
 
         // logits: [vocab_size]
-        let gain = self.vector(TensorId::GFinal, 0);
-        let bias = self.optional(TensorId::BFinal, 0);
-        ops::norm(config.norm, state.x, gain, bias, state.h);
+        let g_final = self.gains(TensorId::GFinal, 0);
+        let b_final = self.norm_bias(TensorId::BFinal, 0);
         let x_q = &mut state.x_q[..d_model];
-        let x_scale = ops::quantize(state.h, x_q);
+        let x_scale = ops::norm(config.norm, state.x, g_final, b_final, state.h, x_q);
         let w_out = if config.tied {
             TensorId::WEmbed
         } else {
             TensorId::WOut
         };
         let logits = &mut state.scratch[..usize::from(config.vocab_size)];
-        let b_out = self.optional(TensorId::BOut, 0);
+        let b_out = self.bias(TensorId::BOut, 0);
         ops::matvec(&self.matrix(w_out, 0), x_q, x_scale, b_out, logits);
     }
 
@@ -172,9 +186,7 @@ impl<'a> Model<'a> {
     fn add_position(&self, state: &mut State<'_>, pos: u32) {
         if self.config().position == Position::Learned {
             let (row, scale) = self.matrix(TensorId::WPos, 0).row(pos as usize);
-            for (x, &w) in state.x.iter_mut().zip(row) {
-                *x += f32::from(w) * scale;
-            }
+            add_row(state.x, row, scale);
             return;
         }
         // NOTE: angles are 2^-32 turns and wrap, so a position may grow without end: the angle
@@ -182,12 +194,14 @@ impl<'a> Model<'a> {
         let steps = self.bytes(TensorId::AngleStep, 0, 0, 4 * self.config().n_angle());
         let steps: &[u32] = cast_slice(steps);
         for (angle, step) in state.angles.chunks_exact_mut(2).zip(steps) {
-            let (sin, cos) = math::sin_cos(step.wrapping_mul(pos));
+            let (sin, cos) = fixed::sin_cos(step.wrapping_mul(pos));
             angle[0] = sin;
             angle[1] = cos;
         }
         if self.config().position == Position::Sinusoidal {
-            ops::add(state.x, state.angles);
+            for (x, &angle) in state.x.iter_mut().zip(state.angles.iter()) {
+                *x = x.saturating_add(2 * angle);
+            }
         }
     }
 
@@ -203,15 +217,14 @@ impl<'a> Model<'a> {
         let heads_per_kv = usize::from(config.n_head) / n_kv_head;
 
         // norm: [d_model]
-        let gain = self.vector(TensorId::GAttn, layer);
-        let bias = self.optional(TensorId::BAttn, layer);
-        ops::norm(config.norm, state.x, gain, bias, state.h);
+        let g_attn = self.gains(TensorId::GAttn, layer);
+        let b_attn = self.norm_bias(TensorId::BAttn, layer);
+        let x_q = &mut state.x_q[..d_model];
+        let x_scale = ops::norm(config.norm, state.x, g_attn, b_attn, state.h, x_q);
 
         // queries, keys, values: [d_model], [kv_dim], [kv_dim]
-        let x_q = &mut state.x_q[..d_model];
-        let x_scale = ops::quantize(state.h, x_q);
         let (qkv, scratch) = state.scratch.split_at_mut(config.qkv_dim());
-        let b_qkv = self.optional(TensorId::BQkv, layer);
+        let b_qkv = self.bias(TensorId::BQkv, layer);
         let w_qkv = self.matrix(TensorId::WQkv, layer);
         ops::matvec(&w_qkv, x_q, x_scale, b_qkv, qkv);
         let (q, kv) = qkv.split_at_mut(d_model);
@@ -227,16 +240,16 @@ impl<'a> Model<'a> {
             let from = kv_head * head_dim..(kv_head + 1) * head_dim;
             let row = (layer * n_kv_head + kv_head) * context_len + at.slot;
             let to = row * head_dim..(row + 1) * head_dim;
-            cache.k_scale[row] = store(&k[from.clone()], &mut cache.k[to.clone()]);
-            cache.v_scale[row] = store(&v[from], &mut cache.v[to]);
+            cache.k_scale[row] = ops::quantize(&k[from.clone()], &mut cache.k[to.clone()]).0;
+            cache.v_scale[row] = ops::quantize(&v[from], &mut cache.v[to]).0;
         }
 
         // attention, head by head: [d_model] into h
         let mut scratch = AttendScratch {
             scores: scratch,
             weights: state.weights,
-            acc: state.acc,
         };
+        let factor = ops::score_factor(head_dim);
         let heads = q.chunks_exact(head_dim);
         for (head, (q, out)) in heads.zip(state.h.chunks_exact_mut(head_dim)).enumerate() {
             let row = (layer * n_kv_head + head / heads_per_kv) * context_len;
@@ -249,13 +262,13 @@ impl<'a> Model<'a> {
             };
             let q_q = &mut state.x_q[..head_dim];
             let q_scale = ops::quantize(q, q_q);
-            ops::attend(q_q, q_scale, &past, &mut scratch, out);
+            ops::attend(q_q, q_scale, factor, &past, &mut scratch, out);
         }
 
         // output projection, added to the stream: [d_model]
         let x_q = &mut state.x_q[..d_model];
-        let x_scale = ops::quantize(state.h, x_q);
-        let b_o = self.optional(TensorId::BO, layer);
+        let x_scale = ops::quantize(state.h, x_q).unpack();
+        let b_o = self.bias(TensorId::BO, layer);
         let w_o = self.matrix(TensorId::WO, layer);
         ops::matvec(&w_o, x_q, x_scale, b_o, state.h);
         ops::add(state.x, state.h);
@@ -269,36 +282,35 @@ impl<'a> Model<'a> {
         let d_ff = usize::from(config.d_ff);
 
         // norm: [d_model]
-        let gain = self.vector(TensorId::GFfn, layer);
-        let bias = self.optional(TensorId::BFfn, layer);
-        ops::norm(config.norm, state.x, gain, bias, state.h);
+        let g_ffn = self.gains(TensorId::GFfn, layer);
+        let b_ffn = self.norm_bias(TensorId::BFfn, layer);
+        let x_q = &mut state.x_q[..d_model];
+        let x_scale = ops::norm(config.norm, state.x, g_ffn, b_ffn, state.h, x_q);
 
         // hidden layer: [d_ff]
-        let x_q = &mut state.x_q[..d_model];
-        let x_scale = ops::quantize(state.h, x_q);
         let (hidden, rest) = state.scratch.split_at_mut(d_ff);
-        let b_up = self.optional(TensorId::BUp, layer);
+        let b_up = self.bias(TensorId::BUp, layer);
         let w_up = self.matrix(TensorId::WUp, layer);
         ops::matvec(&w_up, x_q, x_scale, b_up, hidden);
+        let mut exponent = 0;
         match config.activation {
-            Activation::Gelu => hidden.iter_mut().for_each(|x| *x = math::gelu(*x)),
-            Activation::Relu => hidden.iter_mut().for_each(|x| *x = x.max(0.0)),
-            Activation::Relu2 => hidden.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
+            Activation::Gelu => hidden.iter_mut().for_each(|x| *x = fixed::gelu(*x)),
+            Activation::Relu => hidden.iter_mut().for_each(|x| *x = (*x).max(0)),
+            Activation::Relu2 => exponent = ops::relu2(hidden),
             Activation::SwiGlu => {
                 let gate = &mut rest[..d_ff];
-                let b_gate = self.optional(TensorId::BGate, layer);
+                let b_gate = self.bias(TensorId::BGate, layer);
                 let w_gate = self.matrix(TensorId::WGate, layer);
                 ops::matvec(&w_gate, x_q, x_scale, b_gate, gate);
-                for (x, &gate) in hidden.iter_mut().zip(gate.iter()) {
-                    *x *= math::silu(gate);
-                }
+                gate.iter_mut().for_each(|x| *x = fixed::silu(*x));
+                ops::multiply(hidden, gate);
             }
         }
 
         // back to the stream: [d_model]
         let x_q = &mut state.x_q[..d_ff];
-        let x_scale = ops::quantize(hidden, x_q);
-        let b_down = self.optional(TensorId::BDown, layer);
+        let x_scale = ops::quantize(hidden, x_q).unpack().shl(exponent);
+        let b_down = self.bias(TensorId::BDown, layer);
         let w_down = self.matrix(TensorId::WDown, layer);
         ops::matvec(&w_down, x_q, x_scale, b_down, state.h);
         ops::add(state.x, state.h);
@@ -316,14 +328,11 @@ pub(crate) struct Place {
     pub(crate) n: usize,
 }
 
-/// Quantises a key or value into the cache and returns the bits of its scale.
-fn store(x: &[f32], x_q: &mut [i8]) -> u16 {
-    let scale = ops::quantize(x, x_q);
-    if scale == 0.0 {
-        return 0;
+/// Adds a row of a matrix to the stream.
+fn add_row(x: &mut [i32], row: &[i8], scale: Scale) {
+    // The weight moves up so that the product keeps its bits.
+    let scale = scale.shl(-16);
+    for (x, &w) in x.iter_mut().zip(row) {
+        *x = x.saturating_add(scale.apply(i32::from(w) << 16));
     }
-    // The stored scale is rounded, so the values are quantised by what the reader will see.
-    let bits = ops::scale_to_bits(scale);
-    ops::quantize_with(x, 1.0 / ops::scale_from_bits(bits), x_q);
-    bits
 }

@@ -1,40 +1,82 @@
-//! The operations of a forward pass: pure functions on slices.
+//! The operations of a forward pass: pure functions on slices, integers only.
 //!
-//! Numbers are `f32`, except inside products: those are int8 times int8, summed exactly in `i32`.
-//! Sums of `f32` run from the first element to the last, so that every target rounds alike.
+//! Activations are `i32` in units of 2^-16. Before a product a vector becomes int8 with one
+//! [`Scale`]; products are int8 times int8, summed exactly in `i32`.
 
 use crate::config::Norm;
-use crate::math;
+use crate::fixed::{ONE, Scale, exp2_neg, mul16, shift};
 
-/// Added to the variance (or the mean square) before the root.
-pub const NORM_EPS: f32 = 1e-5;
+/// Largest `head_dim`; keeps `dot * 8-bit scale` exact in `i32`.
+pub const MAX_HEAD_DIM: usize = 512;
 
-/// An int8 matrix with one scale per row: the value is `w[r, c] * scale[r]`.
+/// An int8 matrix with one multiplier per row: the value is
+/// `w[r, c] * multiplier[r] * 2^exponent`.
 ///
 /// # Shapes
 ///
 /// - `w`: `[rows, cols]`, row-major
-/// - `scale`: `[rows]`
+/// - `multiplier`: `[rows]`
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
     /// Weights.
     pub w: &'a [i8],
-    /// Scales of the rows.
-    pub scale: &'a [f32],
+    /// Multipliers of the rows.
+    pub multiplier: &'a [u16],
+    /// Exponent of all multipliers.
+    pub exponent: i32,
     /// Width of a row.
     pub cols: usize,
 }
 
 impl<'a> Matrix<'a> {
-    /// Returns one row and its scale.
+    /// Returns one row and its scale in activation units.
     ///
     /// # Panics
     ///
     /// If the matrix has no such row.
     #[must_use]
-    pub fn row(&self, row: usize) -> (&'a [i8], f32) {
+    pub fn row(&self, row: usize) -> (&'a [i8], Scale) {
         let start = row * self.cols;
-        (&self.w[start..start + self.cols], self.scale[row])
+        let multiplier = u32::from(self.multiplier[row]);
+        let scale = Scale::new(multiplier, self.exponent + ONE.trailing_zeros() as i32);
+        (&self.w[start..start + self.cols], scale)
+    }
+}
+
+/// A vector of 16-bit integers: the value is `values[i] * 2^exponent`.
+#[derive(Clone, Copy, Debug)]
+pub struct Gains<'a> {
+    /// Integers.
+    pub values: &'a [i16],
+    /// Exponent of all of them.
+    pub exponent: i32,
+}
+
+/// The scale of a quantised vector in 16 bits: `mantissa * 2^exponent` activation units.
+///
+/// The lower byte is the mantissa, the upper byte the exponent plus 128.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedScale(pub u16);
+
+impl PackedScale {
+    /// Returns the mantissa, 0 or 128..=255.
+    #[inline]
+    #[must_use]
+    pub const fn mantissa(self) -> i32 {
+        (self.0 & 0xFF) as i32
+    }
+
+    /// Returns the exponent.
+    #[inline]
+    #[must_use]
+    pub const fn exponent(self) -> i32 {
+        (self.0 >> 8) as i32 - 128
+    }
+
+    /// Returns the number as a [`Scale`].
+    #[must_use]
+    pub const fn unpack(self) -> Scale {
+        Scale::new(self.mantissa() as u32, self.exponent())
     }
 }
 
@@ -46,113 +88,172 @@ impl<'a> Matrix<'a> {
 #[inline]
 #[must_use]
 pub fn dot(a: &[i8], b: &[i8]) -> i32 {
-    // Sixteen-bit factors let the compiler use its multiply-and-add of halfword pairs.
     let product = |(&a, &b): (&i8, &i8)| i32::from(i16::from(a) * i16::from(b));
     a.iter().zip(b).map(product).sum()
+}
+
+/// Returns the largest magnitude of a vector.
+#[must_use]
+pub fn max_magnitude(x: &[i32]) -> u32 {
+    x.iter().fold(0, |max, &x| max.max(x.unsigned_abs()))
 }
 
 /// Quantises a vector to int8 and returns its scale: `x[i]` is close to `x_q[i] * scale`.
 ///
 /// # Numerics
 ///
-/// The largest magnitude becomes 127. A vector below 1e-30 everywhere becomes all zeros with scale
-/// 0, because the reciprocal of a smaller scale is not finite.
+/// The scale is the largest magnitude / 127, rounded up to an 8-bit mantissa, so that every element
+/// is within -127..=127 and a cached vector needs two bytes for its scale. Rounds to the nearest.
 ///
 /// # Panics
 ///
 /// If the lengths differ.
-pub fn quantize(x: &[f32], x_q: &mut [i8]) -> f32 {
+pub fn quantize(x: &[i32], x_q: &mut [i8]) -> PackedScale {
     assert_eq!(x.len(), x_q.len());
-    let max = x.iter().fold(0.0_f32, |max, &x| max.max(x.abs()));
-    // Also false for NaN.
-    if !(max > 1e-30 && max < f32::INFINITY) {
+    let max = max_magnitude(x);
+    if max == 0 {
         x_q.fill(0);
-        return 0.0;
+        return PackedScale(0);
     }
-    quantize_with(x, 127.0 / max, x_q);
-    max / 127.0
-}
 
-/// Quantises a vector with a given reciprocal scale, saturating at -127 and 127.
-///
-/// # Panics
-///
-/// If the lengths differ.
-pub fn quantize_with(x: &[f32], reciprocal: f32, x_q: &mut [i8]) {
-    assert_eq!(x.len(), x_q.len());
-    for (x_q, &x) in x_q.iter_mut().zip(x) {
-        *x_q = math::round(x * reciprocal).clamp(-127, 127) as i8;
+    // 2^14 <= max / 2^exponent < 2^15; the mantissa is that / 127, rounded up
+    let mut exponent = 17 - max.leading_zeros() as i32;
+    let scaled = if exponent > 0 {
+        ((max - 1) >> exponent) + 1
+    } else {
+        max << -exponent
+    };
+    let mut mantissa = scaled.div_ceil(127);
+    if mantissa > 255 {
+        mantissa = mantissa.div_ceil(2);
+        exponent += 1;
     }
+
+    // |x / 2^exponent| <= 127 * mantissa < 2^15, and reciprocal < 2^16: the product has 31 bits
+    let reciprocal = (1 << 23) / mantissa as i32;
+    for (x_q, &x) in x_q.iter_mut().zip(x) {
+        let scaled = if exponent > 0 {
+            x >> exponent
+        } else {
+            x << -exponent
+        };
+        *x_q = ((scaled * reciprocal + (1 << 22)) >> 23) as i8;
+    }
+    PackedScale(((exponent + 128) << 8) as u16 | mantissa as u16)
 }
 
 /// Multiplies an int8 matrix by an int8 vector and adds a bias.
 ///
 /// # Shapes
 ///
-/// - `w`: `[rows, cols]`; `bias`: `[rows]`
+/// - `w`: `[rows, cols]`; `bias`: `[rows]`, activation units
 /// - `x_q`: `[cols]`
-/// - `out`: `[rows]`
+/// - `out`: `[rows]`, activation units
 ///
 /// # Numerics
 ///
-/// `out[r] = (Σ w[r, c] * x_q[c]) * (w_scale[r] * x_scale) + bias[r]`, the sum exact in `i32`.
+/// `out[r] = (Σ w[r, c] * x_q[c]) * multiplier[r] * 2^exponent * x_scale + bias[r]`; the sum is
+/// exact, the product with the multiplier is cut to 31 bits, the result saturates.
 ///
 /// # Panics
 ///
 /// If the lengths do not agree.
-pub fn matvec(w: &Matrix<'_>, x_q: &[i8], x_scale: f32, bias: Option<&[f32]>, out: &mut [f32]) {
+pub fn matvec(w: &Matrix<'_>, x_q: &[i8], x_scale: Scale, bias: Option<&[i32]>, out: &mut [i32]) {
     assert_eq!(x_q.len(), w.cols);
-    assert_eq!(out.len(), w.scale.len());
-    for ((out, row), &w_scale) in out.iter_mut().zip(w.w.chunks_exact(w.cols)).zip(w.scale) {
-        *out = dot(row, x_q) as f32 * (w_scale * x_scale);
+    assert_eq!(out.len(), w.multiplier.len());
+    // The largest possible sum, cut by `cut` bits, has 15 bits and a sign.
+    let cut = 17_u32.saturating_sub((w.cols as u32 * 128 * 127).leading_zeros());
+    let scale = x_scale.shl(w.exponent + cut as i32);
+    let rows = w.w.chunks_exact(w.cols).zip(w.multiplier);
+    for (out, (row, &multiplier)) in out.iter_mut().zip(rows) {
+        let sum = dot(row, x_q);
+        let low = (sum as u32 & ((1 << cut) - 1)) * u32::from(multiplier);
+        let product = (sum >> cut) * i32::from(multiplier) + (low >> cut) as i32;
+        *out = scale.apply(product);
     }
     if let Some(bias) = bias {
         add(out, bias);
     }
 }
 
-/// Adds `y` to `x`.
+/// Adds `y` to `x`; saturates.
 ///
 /// # Panics
 ///
 /// If the lengths differ.
-pub fn add(x: &mut [f32], y: &[f32]) {
+pub fn add(x: &mut [i32], y: &[i32]) {
     assert_eq!(x.len(), y.len());
     for (x, &y) in x.iter_mut().zip(y) {
-        *x += y;
+        *x = x.saturating_add(y);
     }
 }
 
-/// Normalises a vector.
+/// Added to the variance (or the mean square) before the root: 1e-5 in units of 2^-32.
+const NORM_EPS: u64 = 42_950;
+
+/// Normalises a vector and quantises it; returns the scale.
 ///
 /// # Shapes
 ///
-/// - `x`, `gain`, `bias`, `out`: `[d_model]`
+/// - `x`, `gain`, `bias`, `out`, `x_q`: `[d_model]`; `out` is scratch
 ///
 /// # Numerics
 ///
-/// `out = (x - mean) / sqrt(mean((x - mean)^2) + NORM_EPS) * gain + bias`; for
-/// [`Norm::RmsNorm`] the mean is taken as 0.
+/// `(x - mean) / sqrt(mean((x - mean)^2) + 1e-5) * gain + bias`; for [`Norm::RmsNorm`] the mean is
+/// taken as 0. The root divides the scale, not the elements: one root and one division per vector.
 ///
 /// # Panics
 ///
 /// If the lengths differ.
-pub fn norm(kind: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>, out: &mut [f32]) {
+pub fn norm(
+    kind: Norm,
+    x: &[i32],
+    gain: Gains<'_>,
+    bias: Option<Gains<'_>>,
+    out: &mut [i32],
+    x_q: &mut [i8],
+) -> Scale {
     assert_eq!(x.len(), out.len());
-    assert_eq!(x.len(), gain.len());
-    let n = x.len() as f32;
+    assert_eq!(x.len(), gain.values.len());
+    let n = x.len() as i64;
     let mean = match kind {
-        Norm::LayerNorm => x.iter().sum::<f32>() / n,
-        Norm::RmsNorm => 0.0,
+        Norm::LayerNorm => (x.iter().map(|&x| i64::from(x)).sum::<i64>() / n) as i32,
+        Norm::RmsNorm => 0,
     };
-    let square_sum: f32 = x.iter().map(|&x| (x - mean) * (x - mean)).sum();
-    let reciprocal = 1.0 / libm::sqrtf(square_sum / n + NORM_EPS);
-    for ((out, &x), &gain) in out.iter_mut().zip(x).zip(gain) {
-        *out = (x - mean) * reciprocal * gain;
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = x.saturating_sub(mean);
     }
-    if let Some(bias) = bias {
-        add(out, bias);
+
+    // 14 bits are kept, so that squares and products with the gain fit
+    let cut = 18_u32.saturating_sub(max_magnitude(out).leading_zeros());
+    let mut square_sum = 0_u64;
+    for out in out.iter_mut() {
+        *out >>= cut;
+        square_sum += u64::from((*out * *out) as u32);
     }
+    let eps = NORM_EPS.checked_shr(2 * cut).unwrap_or(0);
+    let root = (((square_sum / n as u64 + eps) << 16).isqrt() as u32).max(1);
+
+    // numerators, in units of gain.exponent; the denominator is root / 2^8
+    match bias {
+        None => {
+            for (out, &gain) in out.iter_mut().zip(gain.values) {
+                *out *= i32::from(gain);
+            }
+        }
+        Some(bias) => {
+            assert_eq!(x.len(), bias.values.len());
+            let right = gain.exponent - bias.exponent;
+            let root = (root >> 8) as i32;
+            let gains = gain.values.iter().zip(bias.values);
+            for (out, (&gain, &bias)) in out.iter_mut().zip(gains) {
+                *out = (*out * i32::from(gain))
+                    .saturating_add(shift(root.saturating_mul(i32::from(bias)), right));
+            }
+        }
+    }
+    let scale = quantize(out, x_q).unpack().div(root);
+    scale.shl(gain.exponent + 8 + ONE.trailing_zeros() as i32)
 }
 
 /// Rotates the pairs (2i, 2i+1) of each head by the angle i (`RoFormer`, equation 34).
@@ -160,16 +261,23 @@ pub fn norm(kind: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>, out: &mut
 /// # Shapes
 ///
 /// - `x`: `[heads, head_dim]`
-/// - `sin_cos`: `[head_dim / 2, 2]`, sine and cosine of each angle
-pub fn rotate(x: &mut [f32], sin_cos: &[f32]) {
+/// - `sin_cos`: `[head_dim / 2, 2]`, sine and cosine of each angle in units of 2^-15
+pub fn rotate(x: &mut [i32], sin_cos: &[i32]) {
     for head in x.chunks_exact_mut(sin_cos.len()) {
         for (pair, angle) in head.chunks_exact_mut(2).zip(sin_cos.chunks_exact(2)) {
             let (sin, cos) = (angle[0], angle[1]);
             let (a, b) = (pair[0], pair[1]);
-            pair[0] = a * cos - b * sin;
-            pair[1] = a * sin + b * cos;
+            pair[0] = mul15(a, cos).saturating_sub(mul15(b, sin));
+            pair[1] = mul15(a, sin).saturating_add(mul15(b, cos));
         }
     }
+}
+
+/// Returns `a * b / 2^15` for a factor `b` in -2^15..=2^15, cut to even numbers.
+#[inline]
+fn mul15(a: i32, b: i32) -> i32 {
+    let product = mul16(a, b.unsigned_abs() as u16).saturating_mul(2);
+    if b < 0 { -product } else { product }
 }
 
 /// Keys and values of one head: int8 rows with one scale each.
@@ -177,7 +285,7 @@ pub fn rotate(x: &mut [f32], sin_cos: &[f32]) {
 /// # Shapes
 ///
 /// - `k`, `v`: `[n, head_dim]`
-/// - `k_scale`, `v_scale`: `[n]`, the upper halves of `f32`s (see [`scale_to_bits`])
+/// - `k_scale`, `v_scale`: `[n]`, each a [`PackedScale`]
 #[derive(Clone, Copy, Debug)]
 pub struct Past<'a> {
     /// Keys.
@@ -194,28 +302,16 @@ pub struct Past<'a> {
 #[derive(Debug)]
 pub struct AttendScratch<'a> {
     /// `[n]` or longer.
-    pub scores: &'a mut [f32],
+    pub scores: &'a mut [i32],
     /// `[n]` or longer.
     pub weights: &'a mut [i16],
-    /// `[head_dim]`.
-    pub acc: &'a mut [i32],
 }
 
-/// Rounds a positive scale up to the upper half of an `f32`.
-///
-/// Rounding up keeps every quantised value within -127..=127; the scale of a cached vector costs
-/// two bytes instead of four.
+/// Returns `log2(e) / sqrt(head_dim)`, the factor of attention scores in octaves.
 #[must_use]
-pub fn scale_to_bits(scale: f32) -> u16 {
-    let bits = scale.to_bits();
-    let up = bits.saturating_add(0xFFFF).min(f32::MAX.to_bits());
-    (up >> 16) as u16
-}
-
-/// Reads a scale that [`scale_to_bits`] wrote.
-#[must_use]
-pub fn scale_from_bits(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
+pub fn score_factor(head_dim: usize) -> Scale {
+    let log2_e = Scale::new(3_098_164_009, -31);
+    log2_e.div(((head_dim as u32) << 20).isqrt()).shl(10)
 }
 
 /// Computes scaled dot-product attention of one query over the past
@@ -223,70 +319,95 @@ pub fn scale_from_bits(bits: u16) -> f32 {
 ///
 /// # Shapes
 ///
-/// - `q_q`: `[head_dim]`, with scale `q_scale`
+/// - `q_q`: `[head_dim]`, with scale `q_scale`; `factor`: [`score_factor`]
 /// - `past`: `n` positions
-/// - `out`: `[head_dim]`
+/// - `out`: `[head_dim]`, activation units
 ///
 /// # Numerics
 ///
-/// `out = Σ softmax(q·k[t] / sqrt(head_dim))[t] * v[t]`. The weights stay unnormalised and are
-/// rounded to integers of at most 32,767 (less for a long past, so that the sum stays exact in
-/// `i32`); one division per element of `out` normalises them.
+/// `out = Σ softmax(q·k[t] / sqrt(head_dim))[t] * v[t]`. Scores are octaves in units of 2^-16;
+/// the weights are powers of two by shift and table, relative to the largest, of 15 bits, with the
+/// scale of their value folded in. They are not normalised: one reciprocal per head divides the
+/// sums. For more than 512 positions the weights lose as many bits as the sum needs.
 ///
 /// # Panics
 ///
 /// If the lengths do not agree.
 pub fn attend(
     q_q: &[i8],
-    q_scale: f32,
+    q_scale: PackedScale,
+    factor: Scale,
     past: &Past<'_>,
     scratch: &mut AttendScratch<'_>,
-    out: &mut [f32],
+    out: &mut [i32],
 ) {
     let head_dim = q_q.len();
     let n = past.k_scale.len();
     let scores = &mut scratch.scores[..n];
     let weights = &mut scratch.weights[..n];
-    let acc = &mut scratch.acc[..head_dim];
     assert_eq!(out.len(), head_dim);
+    assert!(head_dim <= MAX_HEAD_DIM);
 
-    // scores: [n]
-    let factor = q_scale / libm::sqrtf(head_dim as f32);
-    let mut max = f32::NEG_INFINITY;
+    // scores: [n]; both vectors are in units of 2^-16, the score too
+    let factor = factor.mul(q_scale.unpack()).shl(-16);
+    let mut max = i32::MIN;
     let keys = past.k.chunks_exact(head_dim).zip(past.k_scale);
     for (score, (k, &k_scale)) in scores.iter_mut().zip(keys) {
-        *score = dot(q_q, k) as f32 * (factor * scale_from_bits(k_scale));
+        let k_scale = PackedScale(k_scale);
+        *score = factor
+            .shl(k_scale.exponent())
+            .apply(dot(q_q, k) * k_scale.mantissa());
         max = max.max(*score);
     }
+    let top = past
+        .v_scale
+        .iter()
+        .fold(0, |top: u16, &v_scale| top.max(v_scale >> 8));
 
-    // unnormalised softmax; the scale of each value is folded into its weight
-    let mut sum = 0.0;
-    let mut max_weight = 0.0_f32;
-    for (score, &v_scale) in scores.iter_mut().zip(past.v_scale) {
-        let e = math::exp(*score - max);
-        sum += e;
-        *score = e * scale_from_bits(v_scale);
-        max_weight = max_weight.max(*score);
-    }
-    if !(max_weight > 1e-30 && max_weight < f32::INFINITY) {
-        out.fill(0.0);
-        return;
-    }
-    let limit = (i32::MAX / (127 * n as i32)).min(32_767) as f32;
-    let reciprocal = limit / max_weight;
-    for (weight, &score) in weights.iter_mut().zip(scores.iter()) {
-        *weight = math::round(score * reciprocal).min(32_767) as i16;
+    // unnormalised softmax: [n]
+    let spare = ((n as u32 - 1) >> 9)
+        .checked_ilog2()
+        .map_or(0, |bits| bits + 1);
+    let mut sum = 0_u32;
+    for (weight, (&score, &v_scale)) in weights.iter_mut().zip(scores.iter().zip(past.v_scale)) {
+        let e = exp2_neg(max.wrapping_sub(score).cast_unsigned());
+        sum += u32::from(e);
+        let below_top = u32::from(top - (v_scale >> 8));
+        let product = u32::from(e) * u32::from(v_scale & 0xFF);
+        *weight = product.checked_shr(8 + spare + below_top).unwrap_or(0) as i16;
     }
 
     // weighted sum of the values: [head_dim]
-    acc.fill(0);
+    out.fill(0);
     for (v, &weight) in past.v.chunks_exact(head_dim).zip(weights.iter()) {
-        for (acc, &v) in acc.iter_mut().zip(v) {
-            *acc += i32::from(weight) * i32::from(v);
+        for (out, &v) in out.iter_mut().zip(v) {
+            *out += i32::from(weight) * i32::from(v);
         }
     }
-    let scale = max_weight / limit / sum;
-    for (out, &acc) in out.iter_mut().zip(acc.iter()) {
-        *out = acc as f32 * scale;
+    let v_exponent = i32::from(top) - 128;
+    let scale = Scale::new(1, v_exponent + 8 + spare as i32).div(sum);
+    for out in out.iter_mut() {
+        *out = scale.apply(*out);
+    }
+}
+
+/// Squares the positive elements and zeroes the others; returns the exponent of the result's unit
+/// relative to activation units.
+pub fn relu2(x: &mut [i32]) -> i32 {
+    let max = x.iter().fold(0, |max, &x| max.max(x));
+    // 15 bits are kept, so that the squares fit
+    let cut = 17_u32.saturating_sub(max.leading_zeros());
+    for x in x.iter_mut() {
+        let positive = (*x).max(0) >> cut;
+        *x = positive * positive;
+    }
+    2 * cut as i32 - ONE.trailing_zeros() as i32
+}
+
+/// Multiplies two vectors of activations into the first; saturates.
+pub fn multiply(x: &mut [i32], y: &[i32]) {
+    for (x, &y) in x.iter_mut().zip(y) {
+        let product = (i64::from(*x) * i64::from(y)) >> ONE.trailing_zeros();
+        *x = product.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::math;
+use crate::fixed::{Scale, exp2_neg_wide};
 
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,16 +87,22 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Returns the next number in `[0, 1)`, a multiple of 2^-24.
-    pub const fn next_unit(&mut self) -> f32 {
-        (self.next_u64() >> 40) as f32 * (1.0 / 16_777_216.0)
+    /// Returns a number below `bound`: the upper 32 bits of the next number times `bound`, over 2^32.
+    pub const fn next_below(&mut self, bound: u32) -> u32 {
+        (((self.next_u64() >> 32) * bound as u64) >> 32) as u32
     }
 }
 
 /// Chooses tokens by [`Settings`] and a seeded generator.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// Settings become integers once; choosing takes no floating-point operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
-    settings: Settings,
+    /// `log2(e) / temperature`, or `None` at temperature 0.
+    octaves: Option<Scale>,
+    top_k: u16,
+    /// `top_p` in units of 2^-16.
+    top_p: u32,
     rng: SplitMix64,
 }
 
@@ -108,8 +114,13 @@ impl Sampler {
     /// When a setting is out of range.
     pub fn new(settings: Settings, seed: u64) -> Result<Self, SettingsError> {
         settings.validate()?;
+        // Below the smallest difference of logits every temperature is greedy.
+        let greedy = settings.temperature < 1e-6;
+        let octaves = core::f32::consts::LOG2_E / settings.temperature;
         Ok(Self {
-            settings,
+            octaves: (!greedy).then(|| scale(octaves)),
+            top_k: settings.top_k,
+            top_p: ((settings.top_p * 65_536.0) as u32).max(1),
             rng: SplitMix64::new(seed),
         })
     }
@@ -121,103 +132,112 @@ impl Sampler {
     ///
     /// # Shapes
     ///
-    /// - `logits`: `[vocab_size]`, overwritten
+    /// - `logits`: `[vocab_size]`, units of 2^-16; overwritten
     /// - `order`: `[vocab_size]`, overwritten
     ///
     /// # Panics
     ///
     /// If `logits` is empty or longer than `order`.
-    pub fn sample(&mut self, logits: &mut [f32], order: &mut [u16]) -> u16 {
-        let unit = self.rng.next_unit();
+    pub fn sample(&mut self, logits: &mut [i32], order: &mut [u16]) -> u16 {
         let best = argmax(logits);
-        let max = logits[usize::from(best)];
-        if self.settings.temperature == 0.0 || !max.is_finite() {
+        let Some(octaves) = self.octaves else {
+            self.rng.next_u64();
             return best;
-        }
-
-        // unnormalised probabilities; the largest is 1, so their sum is never 0
-        let mut total = 0.0;
-        for logit in logits.iter_mut() {
-            *logit = math::exp((*logit - max) / self.settings.temperature);
-            total += *logit;
-        }
-        let probs = logits;
-        let n = probs.len();
-        let top_k = match usize::from(self.settings.top_k) {
-            0 => n,
-            k => k.min(n),
         };
-        if top_k == n && self.settings.top_p >= 1.0 {
-            let tokens = 0..n as u16;
-            return draw(probs, tokens, unit * total).unwrap_or(best);
+
+        // unnormalised probabilities of at most 2^23; their sum is below 2^31 for 255 tokens and
+        // shifted down for more
+        let max = logits[usize::from(best)];
+        let n = logits.len();
+        let spare = (n as u32 >> 8).checked_ilog2().map_or(0, |bits| bits + 1);
+        let mut sum = 0;
+        for logit in logits.iter_mut() {
+            let below = max.wrapping_sub(*logit).cast_unsigned();
+            let below = i32::try_from(below).unwrap_or(i32::MAX);
+            let prob = exp2_neg_wide(octaves.apply(below).cast_unsigned()) >> spare;
+            sum += prob;
+            *logit = prob.cast_signed();
         }
+        let probs = &*logits;
 
         // the most probable tokens move to the front of `order`, until k or p is reached
         let order = &mut order[..n];
-        for (token, place) in order.iter_mut().enumerate() {
-            *place = token as u16;
+        for (place, token) in order.iter_mut().enumerate() {
+            *token = place as u16;
         }
-        let mut kept = 0;
-        let mut kept_sum = 0.0;
-        let mut sum_k = total;
+        let top_k = match usize::from(self.top_k) {
+            0 => n,
+            k => k.min(n),
+        };
+        let mut kept = n;
         if top_k < n {
             for place in 0..top_k {
                 select(probs, order, place);
             }
-            let front = &order[..top_k];
-            sum_k = front.iter().map(|&token| probs[usize::from(token)]).sum();
+            let front = order[..top_k].iter();
+            sum = front.map(|&token| prob(probs, token)).sum();
+            kept = top_k;
         }
-        while kept < top_k && (kept == 0 || kept_sum < self.settings.top_p * sum_k) {
-            if top_k == n {
-                select(probs, order, kept);
+        if self.top_p < ONE_P {
+            let target = (u64::from(sum) * u64::from(self.top_p)) >> 16;
+            sum = 0;
+            kept = 0;
+            while kept < top_k && (kept == 0 || u64::from(sum) < target) {
+                if top_k == n {
+                    select(probs, order, kept);
+                }
+                sum += prob(probs, order[kept]);
+                kept += 1;
             }
-            kept_sum += probs[usize::from(order[kept])];
-            kept += 1;
         }
-        let tokens = order[..kept].iter().copied();
-        draw(probs, tokens, unit * kept_sum).unwrap_or(best)
+
+        // the token at which the running sum passes a number below the whole
+        let mut left = self.rng.next_below(sum);
+        for &token in &order[..kept] {
+            let prob = prob(probs, token);
+            if left < prob {
+                return token;
+            }
+            left -= prob;
+        }
+        best
     }
 }
 
-/// Returns the index of the largest value, the first of equals; NaN counts as the smallest.
-fn argmax(values: &[f32]) -> u16 {
+/// `top_p` of 1.
+const ONE_P: u32 = 1 << 16;
+
+/// Converts a positive number to a [`Scale`], cut to 16 bits.
+fn scale(x: f32) -> Scale {
+    // The bits of a normal `f32`: 8 of exponent, 23 of mantissa below the hidden one.
+    let bits = x.to_bits();
+    let mantissa = (bits & 0x7F_FFFF) | 0x80_0000;
+    Scale::new(mantissa, (bits >> 23) as i32 - 150)
+}
+
+fn prob(probs: &[i32], token: u16) -> u32 {
+    probs[usize::from(token)].cast_unsigned()
+}
+
+/// Returns the index of the largest logit, the first of equals.
+fn argmax(logits: &[i32]) -> u16 {
     let mut best = 0;
-    for (i, &value) in values.iter().enumerate() {
-        if value > values[best] || values[best].is_nan() && !value.is_nan() {
-            best = i;
+    for (token, &logit) in logits.iter().enumerate() {
+        if logit > logits[best] {
+            best = token;
         }
     }
     best as u16
 }
 
-/// Moves the most probable of `order[place..]` to `place`.
-fn select(probs: &[f32], order: &mut [u16], place: usize) {
+/// Moves the most probable of `order[place..]` to `place`, of equals the lowest token.
+fn select(probs: &[i32], order: &mut [u16], place: usize) {
     let mut best = place;
     for i in place + 1..order.len() {
-        let (a, b) = (order[i], order[best]);
-        let (p_a, p_b) = (probs[usize::from(a)], probs[usize::from(b)]);
-        if p_a > p_b || p_a == p_b && a < b {
+        let (a, b) = (prob(probs, order[i]), prob(probs, order[best]));
+        if a > b || a == b && order[i] < order[best] {
             best = i;
         }
     }
     order.swap(place, best);
-}
-
-/// Returns the token at which the running sum of probabilities passes `target`.
-///
-/// Rounding may leave the sum below the target; then the last token with a probability is taken.
-fn draw(probs: &[f32], tokens: impl Iterator<Item = u16>, target: f32) -> Option<u16> {
-    let mut sum = 0.0;
-    let mut last = None;
-    for token in tokens {
-        let prob = probs[usize::from(token)];
-        if prob > 0.0 {
-            sum += prob;
-            last = Some(token);
-            if sum > target {
-                break;
-            }
-        }
-    }
-    last
 }

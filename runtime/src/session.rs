@@ -172,23 +172,24 @@ impl<'m> Session<'m> {
 
     /// Returns the logits of the token that follows the text.
     ///
-    /// They hold after [`step`](Self::step) has returned false, until the next step or sample.
+    /// Natural logarithms of unnormalised probabilities, in units of 2^-16. They hold after [`step`](Self::step) has returned false, until the next step or sample.
     ///
     /// # Shapes
     ///
     /// - `[vocab_size]`
     #[must_use]
-    pub fn logits(&self) -> &[f32] {
+    pub fn logits(&self) -> &[i32] {
         &self.state.scratch[..usize::from(self.model.config().vocab_size)]
     }
 
-    /// Returns the residual stream of the last token after the last layer, before the final norm.
+    /// Returns the residual stream of the last token after the last layer, before the final norm, in
+    /// units of 2^-16.
     ///
     /// # Shapes
     ///
     /// - `[d_model]`
     #[must_use]
-    pub fn residual(&self) -> &[f32] {
+    pub fn residual(&self) -> &[i32] {
         self.state.x
     }
 
@@ -197,7 +198,7 @@ impl<'m> Session<'m> {
     /// # Errors
     ///
     /// See [`PushError`].
-    pub fn feed(&mut self, token: u16) -> Result<&[f32], PushError> {
+    pub fn feed(&mut self, token: u16) -> Result<&[i32], PushError> {
         self.push(token)?;
         while self.step() {}
         Ok(self.logits())

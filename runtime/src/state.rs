@@ -13,7 +13,6 @@ pub(crate) struct Plan {
     d_model: usize,
     angles: usize,
     scratch: usize,
-    acc: usize,
     weights: usize,
     x_q: usize,
     history: usize,
@@ -45,7 +44,6 @@ impl Plan {
             d_model,
             angles: 2 * config.n_angle(),
             scratch: max(max(attention, ff), head),
-            acc: config.head_dim(),
             weights: context_len.div_ceil(2),
             x_q: max(d_model, d_ff).div_ceil(4),
             history: context_len.div_ceil(2),
@@ -55,7 +53,6 @@ impl Plan {
         plan.words = 2 * plan.d_model
             + plan.angles
             + plan.scratch
-            + plan.acc
             + plan.weights
             + plan.x_q
             + plan.history
@@ -91,15 +88,13 @@ impl core::error::Error for StateTooSmall {}
 #[derive(Debug)]
 pub(crate) struct State<'m> {
     /// Residual stream: `[d_model]`.
-    pub(crate) x: &'m mut [f32],
+    pub(crate) x: &'m mut [i32],
     /// Normalised stream, then the output of each part: `[d_model]`.
-    pub(crate) h: &'m mut [f32],
+    pub(crate) h: &'m mut [i32],
     /// Sine and cosine of each angle: `[n_angle, 2]`.
-    pub(crate) angles: &'m mut [f32],
+    pub(crate) angles: &'m mut [i32],
     /// Shared by attention, feed-forward part and head.
-    pub(crate) scratch: &'m mut [f32],
-    /// Sums of one head: `[head_dim]`.
-    pub(crate) acc: &'m mut [i32],
+    pub(crate) scratch: &'m mut [i32],
     /// Integer attention weights: `[context_len]`.
     pub(crate) weights: &'m mut [i16],
     /// Quantised input of a matrix: `[max(d_model, d_ff)]`.
@@ -149,7 +144,6 @@ impl<'m> State<'m> {
             h: cast_slice_mut(take(plan.d_model)),
             angles: cast_slice_mut(take(plan.angles)),
             scratch: cast_slice_mut(take(plan.scratch)),
-            acc: cast_slice_mut(take(plan.acc)),
             weights: cast_slice_mut(take(plan.weights)),
             x_q: cast_slice_mut(take(plan.x_q)),
             history: &mut cast_slice_mut(take(plan.history))[..usize::from(config.context_len)],

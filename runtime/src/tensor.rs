@@ -8,11 +8,14 @@ use crate::config::{Activation, Config, Position};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// int8 `[rows, cols]`, zero padding to 4 bytes, then one `f32` scale per row.
+    /// int8 `[rows, cols]`, zeros to 4 bytes, a `u16` multiplier per row, zeros to 4 bytes, an
+    /// `i32` exponent: the value is `w * multiplier * 2^exponent`.
     W8,
-    /// Little-endian `f32`.
-    F32,
-    /// Little-endian `u32`.
+    /// `i16` `[cols]`, zeros to 4 bytes, an `i32` exponent: the value is `g * 2^exponent`.
+    G16,
+    /// `i32` `[cols]` in activation units, 2^-16.
+    I32,
+    /// `u32` `[cols]`.
     U32,
 }
 
@@ -127,20 +130,20 @@ impl TensorId {
                 let n_angle = config.n_angle() as u32;
                 (n_angle > 0, 1, n_angle, Kind::U32)
             }
-            GAttn | GFfn | GFinal => (true, 1, d, Kind::F32),
-            BAttn | BFfn | BFinal => (config.norm_bias, 1, d, Kind::F32),
+            GAttn | GFfn | GFinal => (true, 1, d, Kind::G16),
+            BAttn | BFfn | BFinal => (config.norm_bias, 1, d, Kind::G16),
             WQkv => (true, qkv, d, Kind::W8),
-            BQkv => (config.attn_bias, 1, qkv, Kind::F32),
+            BQkv => (config.attn_bias, 1, qkv, Kind::I32),
             WO => (true, d, d, Kind::W8),
-            BO => (config.attn_bias, 1, d, Kind::F32),
+            BO => (config.attn_bias, 1, d, Kind::I32),
             WGate => (gated, ff, d, Kind::W8),
-            BGate => (gated && config.ff_bias, 1, ff, Kind::F32),
+            BGate => (gated && config.ff_bias, 1, ff, Kind::I32),
             WUp => (true, ff, d, Kind::W8),
-            BUp => (config.ff_bias, 1, ff, Kind::F32),
+            BUp => (config.ff_bias, 1, ff, Kind::I32),
             WDown => (true, d, ff, Kind::W8),
-            BDown => (config.ff_bias, 1, d, Kind::F32),
+            BDown => (config.ff_bias, 1, d, Kind::I32),
             WOut => (!config.tied, vocab, d, Kind::W8),
-            BOut => (config.head_bias, 1, vocab, Kind::F32),
+            BOut => (config.head_bias, 1, vocab, Kind::I32),
         };
         if present {
             Some((rows, cols, kind))
@@ -165,8 +168,9 @@ impl TensorId {
 const fn byte_len(rows: u32, cols: u32, kind: Kind) -> u64 {
     let (rows, cols) = (rows as u64, cols as u64);
     match kind {
-        Kind::W8 => (rows * cols).next_multiple_of(4) + 4 * rows,
-        Kind::F32 | Kind::U32 => 4 * rows * cols,
+        Kind::W8 => (rows * cols).next_multiple_of(4) + (2 * rows).next_multiple_of(4) + 4,
+        Kind::G16 => (2 * rows * cols).next_multiple_of(4) + 4,
+        Kind::I32 | Kind::U32 => 4 * rows * cols,
     }
 }
 
@@ -192,10 +196,18 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
-    /// Returns the first byte of the row scales, relative to the tensor's first byte.
+    /// Returns the first byte of the row multipliers of [`Kind::W8`], relative to the tensor's first
+    /// byte.
     #[must_use]
-    pub const fn scale_offset(&self) -> u32 {
+    pub const fn multiplier_offset(&self) -> u32 {
         (self.rows * self.cols).next_multiple_of(4)
+    }
+
+    /// Returns the first byte of the exponent of [`Kind::W8`] and [`Kind::G16`], relative to the
+    /// tensor's first byte.
+    #[must_use]
+    pub const fn exponent_offset(&self) -> u32 {
+        self.len.saturating_sub(4)
     }
 }
 

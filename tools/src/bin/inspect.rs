@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use checkpoint::corpus::hex;
 use checkpoint::{AlignedBytes, file};
 use clap::Parser;
+use runtime::fixed::ONE;
 use runtime::format::{FORMAT_VERSION, MAGIC, PRELUDE_LEN, TRAILER_LEN};
 use runtime::{Config, Kind, Model, Session, TensorSpec};
 use sha2::{Digest, Sha256};
@@ -187,20 +188,43 @@ fn print_tensors(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<()> {
 
 /// Writes the element of a tensor with the largest magnitude.
 fn largest(spec: &TensorSpec, bytes: &[u8]) -> String {
-    let words = |bytes: &[u8]| -> Vec<u32> {
-        let (words, _) = bytes.as_chunks::<4>();
-        words.iter().map(|&word| u32::from_le_bytes(word)).collect()
+    let words: Vec<i32> = bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|&word| i32::from_le_bytes(word))
+        .collect();
+    let halves = |bytes: &[u8]| -> Vec<u16> {
+        let (halves, _) = bytes.as_chunks::<2>();
+        halves
+            .iter()
+            .map(|&half| u16::from_le_bytes(half))
+            .collect()
     };
-    let floats = |bytes: &[u8]| words(bytes).into_iter().map(f32::from_bits);
+    let power = |exponent: i32| f64::from(exponent).exp2();
+    let exponent = words.last().copied().unwrap_or(0);
     let largest = match spec.kind {
         Kind::U32 => {
-            let turns = words(bytes).into_iter().max().unwrap_or(0);
-            return format!("{turns}/2^32");
+            let turns = words.iter().map(|word| word.cast_unsigned()).max();
+            return format!("{}/2^32", turns.unwrap_or(0));
         }
-        Kind::F32 => floats(bytes).fold(0.0, |max: f32, x| max.max(x.abs())),
-        // The writer gives each row that is not all zeros an element of ±127.
-        _ => floats(&bytes[spec.scale_offset() as usize..])
-            .fold(0.0, |max: f32, scale| max.max(127.0 * scale)),
+        Kind::I32 => {
+            let units = words.iter().map(|word| word.unsigned_abs()).max();
+            f64::from(units.unwrap_or(0)) / f64::from(ONE)
+        }
+        Kind::G16 => {
+            let gains = halves(&bytes[..2 * spec.cols as usize]);
+            let gain = gains
+                .iter()
+                .map(|&gain| gain.cast_signed().unsigned_abs())
+                .max();
+            f64::from(gain.unwrap_or(0)) * power(exponent)
+        }
+        // The writer gives each row that is not all zeros an element of about 127 multipliers.
+        _ => {
+            let multipliers = halves(&bytes[spec.multiplier_offset() as usize..bytes.len() - 4]);
+            127.0 * f64::from(multipliers.into_iter().max().unwrap_or(0)) * power(exponent)
+        }
     };
     format!("{largest:.6}")
 }

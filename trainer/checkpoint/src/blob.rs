@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use runtime::fixed::ONE;
 use runtime::format::{
     EncodeError, Golden, Header, LoadError, PRELUDE_LEN, Provenance, TRAILER_LEN, encode, seal,
 };
@@ -10,7 +11,7 @@ use runtime::{Config, Kind, Model, Sampler, Session, Settings, TENSOR_ALIGN, Ten
 
 use crate::aligned::AlignedBytes;
 use crate::file::NamedTensor;
-use crate::quantize::{angle_steps, quantize_row};
+use crate::quantize::{angle_steps, quantize_bias, quantize_gains, quantize_rows};
 use crate::vocabulary::Vocabulary;
 
 /// Tokens in the golden self-test: the prompt below and what greedy sampling makes of it.
@@ -169,32 +170,43 @@ fn write_tensor(spec: &TensorSpec, tensor: &NamedTensor, out: &mut [u8]) -> Resu
         index,
         value: tensor.data[index].to_string(),
     };
-    if spec.kind == Kind::F32 {
-        if let Some(index) = tensor.data.iter().position(|x| !x.is_finite()) {
-            return Err(not_finite(index));
+    let exponent_at = spec.exponent_offset() as usize;
+    let mut max_error = 0.0_f64;
+    let mut record = |x: f32, stored: f64| max_error = max_error.max((f64::from(x) - stored).abs());
+    match spec.kind {
+        Kind::W8 => {
+            let cols = spec.cols as usize;
+            let rows = quantize_rows(&tensor.data, cols).map_err(not_finite)?;
+            out[..rows.w.len()].copy_from_slice(bytemuck::cast_slice(&rows.w));
+            put(out, spec.multiplier_offset() as usize, &rows.multiplier);
+            put(out, exponent_at, &[rows.exponent]);
+            for (index, (&x, &w)) in tensor.data.iter().zip(&rows.w).enumerate() {
+                record(x, f64::from(w) * rows.scale(index / cols));
+            }
         }
-        for (x, word) in tensor.data.iter().zip(out.chunks_exact_mut(4)) {
-            word.copy_from_slice(&x.to_le_bytes());
+        Kind::G16 => {
+            let (gains, exponent) = quantize_gains(&tensor.data).map_err(not_finite)?;
+            put(out, 0, &gains);
+            put(out, exponent_at, &[exponent]);
+            for (&x, &gain) in tensor.data.iter().zip(&gains) {
+                record(x, f64::from(gain) * f64::from(exponent).exp2());
+            }
         }
-        return Ok(0.0);
+        _ => {
+            let bias = quantize_bias(&tensor.data).map_err(not_finite)?;
+            put(out, 0, &bias);
+            for (&x, &units) in tensor.data.iter().zip(&bias) {
+                record(x, f64::from(units) / f64::from(ONE));
+            }
+        }
     }
-    let (weights, scales) = out.split_at_mut(spec.scale_offset() as usize);
-    let cols = spec.cols as usize;
-    let rows = tensor.data.chunks_exact(cols);
-    let weights: &mut [i8] = bytemuck::cast_slice_mut(weights);
-    let mut max_error = 0.0_f32;
-    for (row, ((w, w_q), scale_word)) in rows
-        .zip(weights.chunks_exact_mut(cols))
-        .zip(scales.chunks_exact_mut(4))
-        .enumerate()
-    {
-        let scale = quantize_row(w, w_q).map_err(|col| not_finite(row * cols + col))?;
-        scale_word.copy_from_slice(&scale.to_le_bytes());
-        for (x, x_q) in w.iter().zip(w_q) {
-            max_error = max_error.max((x - f32::from(*x_q) * scale).abs());
-        }
-    }
-    Ok(max_error)
+    Ok(max_error as f32)
+}
+
+/// Writes integers at a byte offset; hosts are little-endian, as the runtime demands.
+fn put<T: bytemuck::NoUninit>(out: &mut [u8], at: usize, values: &[T]) {
+    let bytes: &[u8] = bytemuck::cast_slice(values);
+    out[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 fn assemble(header: &Header<'_>, section: &[u8]) -> Result<AlignedBytes, BlobError> {

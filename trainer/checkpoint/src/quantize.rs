@@ -1,16 +1,37 @@
-//! Float rows to int8 rows with one scale each, and tables of angles.
+//! Float tensors to the integers of a blob, and tables of angles.
 
 use std::f64::consts::TAU;
 
+use runtime::fixed::ONE;
+use runtime::format::MAX_EXPONENT;
 use runtime::{Config, Position};
 
-/// Quantises one row: `row[i]` is about `out[i] * scale`, and `scale` is returned.
+/// An int8 matrix with a multiplier per row: an element is `w * multiplier[row] * 2^exponent`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Weights, row-major.
+    pub w: Vec<i8>,
+    /// Multipliers of the rows.
+    pub multiplier: Vec<u16>,
+    /// Exponent of all rows.
+    pub exponent: i32,
+}
+
+impl Rows {
+    /// Returns the scale of a row.
+    #[must_use]
+    pub fn scale(&self, row: usize) -> f64 {
+        f64::from(self.multiplier[row]) * f64::from(self.exponent).exp2()
+    }
+}
+
+/// Quantises a matrix of rows of `cols` elements.
 ///
 /// # Numerics
 ///
-/// `scale = max |row| / 127`, so `out` stays within ±127 and each element is off by at most half a
-/// scale. A row whose scale is below the smallest normal `f32` (about 1e-38) becomes zeros with
-/// scale 0: a core that flushes subnormals would read it so anyway.
+/// A row's scale is its largest magnitude / 127, rounded up to its multiplier, so `w` stays within
+/// ±127 and each element is off by at most half a scale. The largest multiplier has 16 bits. An
+/// exponent is at least that of the format, so a matrix below 2^-64 loses its small elements.
 ///
 /// # Errors
 ///
@@ -18,24 +39,81 @@ use runtime::{Config, Position};
 ///
 /// # Panics
 ///
-/// If the lengths differ.
-pub fn quantize_row(row: &[f32], out: &mut [i8]) -> Result<f32, usize> {
-    assert_eq!(row.len(), out.len());
-    if let Some(index) = row.iter().position(|x| !x.is_finite()) {
-        return Err(index);
+/// If `cols` is 0.
+pub fn quantize_rows(matrix: &[f32], cols: usize) -> Result<Rows, usize> {
+    check_finite(matrix)?;
+    let rows = matrix.chunks_exact(cols);
+    let scales: Vec<f64> = rows.clone().map(|row| max_magnitude(row) / 127.0).collect();
+    let largest = scales.iter().copied().fold(0.0, f64::max);
+    let exponent = exponent_for(largest, u16::MAX.into());
+    let unit = f64::from(exponent).exp2();
+    let multiplier: Vec<u16> = scales
+        .iter()
+        .map(|scale| (scale / unit).ceil() as u16)
+        .collect();
+    let w = rows
+        .zip(&multiplier)
+        .flat_map(|(row, &multiplier)| {
+            let scale = f64::from(multiplier) * unit;
+            let steps = move |x: f32| (f64::from(x) / scale).round_ties_even() as i8;
+            row.iter()
+                .map(move |&x| if multiplier == 0 { 0 } else { steps(x) })
+        })
+        .collect();
+    Ok(Rows {
+        w,
+        multiplier,
+        exponent,
+    })
+}
+
+/// Quantises a vector to `i16` with one exponent, which is returned too.
+///
+/// # Errors
+///
+/// The index of the first element that is not finite.
+pub fn quantize_gains(gains: &[f32]) -> Result<(Vec<i16>, i32), usize> {
+    check_finite(gains)?;
+    let exponent = exponent_for(max_magnitude(gains), i16::MAX.into());
+    let unit = f64::from(exponent).exp2();
+    let step = |&gain: &f32| (f64::from(gain) / unit).round_ties_even() as i16;
+    Ok((gains.iter().map(step).collect(), exponent))
+}
+
+/// Rounds a vector to activation units, 2^-16; saturates.
+///
+/// # Errors
+///
+/// The index of the first element that is not finite.
+pub fn quantize_bias(bias: &[f32]) -> Result<Vec<i32>, usize> {
+    check_finite(bias)?;
+    let unit = |&x: &f32| (f64::from(x) * f64::from(ONE)).round_ties_even() as i32;
+    Ok(bias.iter().map(unit).collect())
+}
+
+fn check_finite(values: &[f32]) -> Result<(), usize> {
+    match values.iter().position(|x| !x.is_finite()) {
+        Some(index) => Err(index),
+        None => Ok(()),
     }
-    let absmax = row.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
-    let scale = (f64::from(absmax) / 127.0) as f32;
-    if scale < f32::MIN_POSITIVE {
-        out.fill(0);
-        return Ok(0.0);
+}
+
+fn max_magnitude(values: &[f32]) -> f64 {
+    let max = values.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
+    f64::from(max)
+}
+
+/// Returns the smallest exponent with `largest / 2^exponent <= limit`, at least that of the format.
+fn exponent_for(largest: f64, limit: f64) -> i32 {
+    let exact = (largest / limit).log2().ceil();
+    // Also for log2(0), which is minus infinity.
+    let exponent = exact.max(-f64::from(MAX_EXPONENT)) as i32;
+    // log2 may be off by a bit at a power of two.
+    if largest / f64::from(exponent).exp2() > limit {
+        exponent + 1
+    } else {
+        exponent
     }
-    for (x, x_q) in row.iter().zip(out) {
-        // In f64, where the quotient of two f32 is never rounded across a half.
-        let steps = (f64::from(*x) / f64::from(scale)).round_ties_even();
-        *x_q = steps.clamp(-127.0, 127.0) as i8;
-    }
-    Ok(scale)
 }
 
 /// Base of the sinusoidal angles ("Attention Is All You Need", section 3.5).

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::thread;
 
+use runtime::fixed::ONE;
 use runtime::{Model, PushError, Session};
 
 /// Characters in one stream of [`streaming`].
@@ -125,9 +126,9 @@ pub fn mean(losses: &[f64]) -> f64 {
 ///
 /// If `target` is not below the number of logits.
 #[must_use]
-pub fn nll(logits: &[f32], target: u16) -> f64 {
-    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let shifted = |logit: f32| f64::from(logit) - f64::from(max);
+pub fn nll(logits: &[i32], target: u16) -> f64 {
+    let max = logits.iter().copied().max().unwrap_or(0);
+    let shifted = |logit: i32| (f64::from(logit) - f64::from(max)) / f64::from(ONE);
     let sum: f64 = logits.iter().map(|&logit| libm::exp(shifted(logit))).sum();
     libm::log(sum) - shifted(logits[usize::from(target)])
 }

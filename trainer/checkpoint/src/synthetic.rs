@@ -53,8 +53,8 @@ pub fn vocab(vocab_size: u16) -> String {
 
 fn tensor(spec: &TensorSpec, rng: &mut SplitMix64) -> NamedTensor {
     let (middle, spread) = match (spec.kind, spec.name.as_bytes()[0]) {
-        (Kind::F32, b'g') => (1.0, 0.2),
-        (Kind::F32, _) => (0.0, 0.1),
+        (Kind::G16, b'g') => (1.0, 0.2),
+        (Kind::G16 | Kind::I32, _) => (0.0, 0.1),
         // Uniform in ±sqrt(3 / cols): an input of unit variance gives an output of unit variance.
         (_, _) => {
             let gain = if matches!(spec.name, "w_embed" | "w_out") {
@@ -74,7 +74,12 @@ fn tensor(spec: &TensorSpec, rng: &mut SplitMix64) -> NamedTensor {
             vec![spec.rows, spec.cols]
         },
         data: (0..len)
-            .map(|_| middle + spread * (2.0 * rng.next_unit() - 1.0))
+            .map(|_| middle + spread * (2.0 * unit(rng) - 1.0))
             .collect(),
     }
+}
+
+/// Returns a number in `[0, 1)`, a multiple of 2^-24.
+fn unit(rng: &mut SplitMix64) -> f32 {
+    (rng.next_u64() >> 40) as f32 / 16_777_216.0
 }

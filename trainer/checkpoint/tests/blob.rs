@@ -1,6 +1,6 @@
 //! The blob writer: error bounds, refused weights, a self-test that passes.
 
-use checkpoint::quantize::{angle_steps, quantize_row};
+use checkpoint::quantize::{angle_steps, quantize_bias, quantize_gains, quantize_rows};
 use checkpoint::{BlobError, Checkpoint, blob, score, synthetic};
 use runtime::{Activation, Config, Kind, Model, Norm, Position, Provenance, Session, SplitMix64};
 
@@ -67,41 +67,61 @@ fn shapes() -> Vec<Config> {
 fn each_element_is_within_half_a_scale() {
     let mut rng = SplitMix64::new(1);
     for exponent in [-30, -6, 0, 6, 30] {
-        for _ in 0..200 {
-            let row: Vec<f32> = (0..37)
-                .map(|_| (rng.next_unit() - 0.5) * 2.0_f32.powi(exponent))
+        for _ in 0..50 {
+            let matrix: Vec<f32> = (0..5 * 37)
+                .map(|_| (rng.next_u64() >> 40) as f32 / 16_777_216.0 - 0.5)
+                .enumerate()
+                // Each row is 32 times smaller than the one before.
+                .map(|(index, x)| x * 2.0_f32.powi(exponent - 5 * (index / 37) as i32))
                 .collect();
-            let mut row_q = [0; 37];
-            let scale = quantize_row(&row, &mut row_q).unwrap();
-            for (x, x_q) in row.iter().zip(row_q) {
-                let error = (f64::from(*x) - f64::from(x_q) * f64::from(scale)).abs();
-                assert!(
-                    error <= f64::from(scale) * 0.500_001,
-                    "{x} became {x_q} * {scale}"
-                );
-                assert!(x_q > -128);
+            let rows = quantize_rows(&matrix, 37).unwrap();
+            assert!(rows.multiplier[0] >= 1 << 15);
+            for (index, (x, x_q)) in matrix.iter().zip(&rows.w).enumerate() {
+                let scale = rows.scale(index / 37);
+                let error = (f64::from(*x) - f64::from(*x_q) * scale).abs();
+                assert!(error <= scale * 0.500_001, "{x} became {x_q} * {scale}");
+                assert!(*x_q > -128);
             }
-            assert!(row_q.iter().any(|x_q| x_q.abs() == 127));
+            assert!(rows.w[..37].iter().any(|x_q| x_q.abs() == 127));
         }
     }
+}
+
+#[test]
+fn gains_and_biases_are_within_half_a_unit() {
+    let values = [1.0, -0.3, 0.001, 2.75, -3.999];
+    let (gains, exponent) = quantize_gains(&values).unwrap();
+    let unit = f64::from(exponent).exp2();
+    assert!(unit <= 4.0 / 32_767.0 * 2.0);
+    for (x, gain) in values.iter().zip(&gains) {
+        assert!((f64::from(*x) - f64::from(*gain) * unit).abs() <= unit / 2.0);
+    }
+    assert_eq!(
+        quantize_bias(&[1.0, -0.5, 1e9]).unwrap(),
+        [65_536, -32_768, i32::MAX]
+    );
+    assert_eq!(quantize_bias(&[0.0, f32::NAN]), Err(1));
+    assert_eq!(quantize_gains(&[f32::INFINITY]), Err(0));
+    assert_eq!(quantize_gains(&[0.0, 0.0]).unwrap().0, [0, 0]);
 }
 
 #[test]
 fn zero_row_and_extreme_rows_are_safe() {
     for (row, expected) in [
         ([0.0, -0.0, 0.0], [0, 0, 0]),
-        ([1e-40, 0.0, -1e-40], [0, 0, 0]),
-        ([f32::MAX, f32::MIN, 0.0], [127, -127, 0]),
         ([1e-30, 1.0, -1e-30], [0, 127, 0]),
+        ([f32::MAX, f32::MIN, 0.0], [127, -127, 0]),
     ] {
-        let mut row_q = [9; 3];
-        let scale = quantize_row(&row, &mut row_q).unwrap();
-        assert_eq!(row_q, expected);
-        assert!(scale.is_finite() && scale >= 0.0);
-        assert_eq!(scale == 0.0, expected == [0, 0, 0]);
+        let rows = quantize_rows(&row, 3).unwrap();
+        assert_eq!(rows.w, expected);
+        assert!(rows.scale(0).is_finite());
+        assert_eq!(rows.multiplier == [0], expected == [0, 0, 0]);
     }
+    // Below the smallest exponent of the format a row has fewer steps, never an overflow.
+    let rows = quantize_rows(&[1e-40, 0.0, -1e-40], 3).unwrap();
+    assert_eq!((rows.w, rows.exponent), (vec![0, 0, 0], -64));
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        assert_eq!(quantize_row(&[0.0, bad, bad], &mut [0; 3]), Err(1));
+        assert_eq!(quantize_rows(&[0.0, bad, bad], 3), Err(1));
     }
 }
 
@@ -143,7 +163,7 @@ fn blob_of_every_shape_loads_and_passes_its_self_test() {
         assert_eq!(blob.tensors.len(), config.tensors().count());
         for tensor in &blob.tensors {
             assert!(tensor.max_error.is_finite());
-            assert_eq!(tensor.max_error > 0.0, tensor.kind == Kind::W8);
+            assert_eq!(tensor.max_error > 0.0, tensor.kind != Kind::U32);
         }
         let vocab = checkpoint::Vocabulary::of_chars(&checkpoint.vocab);
         let bound = blob::max_len(&config, &vocab);

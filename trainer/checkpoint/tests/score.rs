@@ -108,9 +108,13 @@ fn halves_are_cut_at_the_middle_character() {
 
 #[test]
 fn nll_is_exact_for_known_logits_and_for_extreme_ones() {
-    assert_eq!(score::nll(&[3.0, 3.0], 0), 2.0_f64.ln());
-    assert_eq!(score::nll(&[1e30, -1e30], 0), 0.0);
-    assert_eq!(score::nll(&[1e30, -1e30], 1), f64::from(1e30_f32) * 2.0);
+    assert_eq!(score::nll(&[3, 3], 0), 2.0_f64.ln());
+    // 65,536 units are 1 nat.
+    let odds = 1.0_f64.exp();
+    assert_eq!(score::nll(&[65_536, 0], 0), libm::log(1.0 + 1.0 / odds));
+    assert_eq!(score::nll(&[i32::MAX, i32::MIN], 0), 0.0);
+    let whole = f64::from(u32::MAX) / 65_536.0;
+    assert_eq!(score::nll(&[i32::MAX, i32::MIN], 1), whole);
 }
 
 #[test]

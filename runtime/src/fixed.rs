@@ -1,0 +1,399 @@
+//! Fixed-point numbers and the functions on them: integers only, so that every target agrees.
+//!
+//! An activation is an `i32` in units of 2^-16 ([`ONE`]). Scales are a 16-bit mantissa and a power
+//! of two. Tables are computed by the compiler in `f64`.
+
+/// The number 1 as an activation.
+pub const ONE: i32 = 1 << 16;
+
+/// Returns `floor(a * b / 2^16)`; exact for every `a`, and `b` of at most 16 bits.
+///
+/// Two multiplications of 32 bits, because cores without a long multiply would call a function.
+#[inline]
+#[must_use]
+pub const fn mul16(a: i32, b: u16) -> i32 {
+    let low = (a as u32 & 0xFFFF) * b as u32;
+    (a >> 16) * b as i32 + (low >> 16) as i32
+}
+
+/// Returns `x / 2^right`, rounded to the nearest, halves up; a negative `right` multiplies and
+/// saturates.
+#[inline]
+#[must_use]
+pub const fn shift(x: i32, right: i32) -> i32 {
+    match right {
+        0 => x,
+        // The bit below the result is the rounding; adding it afterwards cannot overflow.
+        1..=31 => (x >> right) + ((x >> (right - 1)) & 1),
+        32.. => 0,
+        -30..0 => x.saturating_mul(1 << -right),
+        _ if x == 0 => 0,
+        _ if x > 0 => i32::MAX,
+        _ => i32::MIN,
+    }
+}
+
+/// A number that is not negative: `mantissa * 2^exponent`, the mantissa 0 or of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    mantissa: u16,
+    exponent: i32,
+}
+
+impl Scale {
+    /// The number 0.
+    pub const ZERO: Self = Self {
+        mantissa: 0,
+        exponent: 0,
+    };
+
+    /// Returns `value * 2^exponent`, cut to 16 bits.
+    #[must_use]
+    pub const fn new(value: u32, exponent: i32) -> Self {
+        if value == 0 {
+            return Self::ZERO;
+        }
+        let left = value.leading_zeros();
+        Self {
+            mantissa: ((value << left) >> 16) as u16,
+            exponent: exponent + 16 - left as i32,
+        }
+    }
+
+    /// Returns the product, cut to 16 bits.
+    #[must_use]
+    pub const fn mul(self, other: Self) -> Self {
+        let product = self.mantissa as u32 * other.mantissa as u32;
+        Self::new(product, self.exponent + other.exponent)
+    }
+
+    /// Returns `self * 2^exponent`.
+    #[must_use]
+    pub const fn shl(self, exponent: i32) -> Self {
+        Self {
+            mantissa: self.mantissa,
+            exponent: self.exponent + exponent,
+        }
+    }
+
+    /// Returns `self / divisor`, good to 15 bits.
+    ///
+    /// # Panics
+    ///
+    /// If `divisor` is 0.
+    #[must_use]
+    pub const fn div(self, divisor: u32) -> Self {
+        let divisor = Self::new(divisor, 0);
+        let quotient = ((self.mantissa as u32) << 16) / divisor.mantissa as u32;
+        Self::new(quotient, self.exponent - 16 - divisor.exponent)
+    }
+
+    /// Returns `x * self`, to the nearest; saturates.
+    #[inline]
+    #[must_use]
+    pub const fn apply(self, x: i32) -> i32 {
+        shift(mul16(x, self.mantissa), -(self.exponent + 16))
+    }
+}
+
+/// Steps of [`exp2_neg`] per octave.
+const EXP2_STEPS: usize = 256;
+
+/// `2^15 * 2^(-i / 256)`.
+static EXP2: [u16; EXP2_STEPS] = {
+    let mut table = [0; EXP2_STEPS];
+    let mut i = 0;
+    while i < EXP2_STEPS {
+        let exact = exp(-core::f64::consts::LN_2 * i as f64 / EXP2_STEPS as f64);
+        table[i] = (32_768.0 * exact + 0.5) as u16;
+        i += 1;
+    }
+    table
+};
+
+/// Returns `2^15 * 2^-d` for `d` in units of 2^-16; relative error below 1.5e-3 before the result
+/// is cut to its 15 bits.
+#[inline]
+#[must_use]
+pub fn exp2_neg(d: u32) -> u16 {
+    let (fraction, octave) = exp2_parts(d);
+    fraction.checked_shr(octave).unwrap_or(0)
+}
+
+/// Returns `2^23 * 2^-d` for `d` in units of 2^-16: [`exp2_neg`] with 8 bits more.
+#[must_use]
+pub fn exp2_neg_wide(d: u32) -> u32 {
+    let (fraction, octave) = exp2_parts(d);
+    (u32::from(fraction) << 8).checked_shr(octave).unwrap_or(0)
+}
+
+#[inline]
+fn exp2_parts(d: u32) -> (u16, u32) {
+    let steps = (d >> 8) + ((d >> 7) & 1);
+    (EXP2[steps as usize % EXP2_STEPS], steps / EXP2_STEPS as u32)
+}
+
+/// A function on `0..LEN - 1` steps of `2^STEP_BITS` units, interpolated.
+struct Table<const LEN: usize, const STEP_BITS: u32>([u16; LEN]);
+
+impl<const LEN: usize, const STEP_BITS: u32> Table<LEN, STEP_BITS> {
+    /// Returns the value at `x`; the last entry beyond the end.
+    #[inline]
+    fn at(&self, x: u32) -> u16 {
+        let step = (x >> STEP_BITS) as usize;
+        if step >= LEN - 1 {
+            return self.0[LEN - 1];
+        }
+        let (a, b) = (i32::from(self.0[step]), i32::from(self.0[step + 1]));
+        // 15 bits of the fraction keep the product within 31 bits.
+        let fraction = ((x << (32 - STEP_BITS)) >> 17) as i32;
+        (a + (((b - a) * fraction + (1 << 14)) >> 15)) as u16
+    }
+}
+
+/// `2^16 * Phi(x)` for x in 0..=4.5, 32 steps per unit.
+static PHI: Table<145, 11> = Table({
+    let mut table = [0; 145];
+    let mut i = 0;
+    while i < 145 {
+        table[i] = unit(normal_cdf(i as f64 / 32.0));
+        i += 1;
+    }
+    table
+});
+
+/// `2^16 * sigmoid(x)` for x in 0..=12, 16 steps per unit.
+static SIGMOID: Table<193, 12> = Table({
+    let mut table = [0; 193];
+    let mut i = 0;
+    while i < 193 {
+        table[i] = unit(1.0 / (1.0 + exp(-(i as f64) / 16.0)));
+        i += 1;
+    }
+    table
+});
+
+/// `2^15 * sin` over the first quarter turn, 128 steps of 2^23 turns of 2^-32.
+static SINE: Table<129, 23> = Table({
+    let mut table = [0; 129];
+    let mut i = 0;
+    while i < 129 {
+        let exact = sin(core::f64::consts::FRAC_PI_2 * i as f64 / 128.0);
+        table[i] = (32_768.0 * exact + 0.5) as u16;
+        i += 1;
+    }
+    table
+});
+
+/// Returns `x * Phi(x)`, the exact GELU to 1e-4 of `x`.
+#[must_use]
+pub fn gelu(x: i32) -> i32 {
+    gate(x, &PHI)
+}
+
+/// Returns `x * sigmoid(x)` to 1e-4 of `x`.
+#[must_use]
+pub fn silu(x: i32) -> i32 {
+    gate(x, &SIGMOID)
+}
+
+/// Returns `x * f(x)` for a function with `f(-x) = 1 - f(x)`, tabulated for positive x.
+#[inline]
+fn gate<const LEN: usize, const STEP_BITS: u32>(x: i32, table: &Table<LEN, STEP_BITS>) -> i32 {
+    let f = table.at(x.unsigned_abs());
+    // 65,535 stands for 1, so that the factor has 16 bits.
+    mul16(x, if x < 0 { 65_535 - f } else { f })
+}
+
+/// Returns `(2^15 * sin, 2^15 * cos)` of an angle in 2^-32 turns; absolute error below 6e-5.
+#[must_use]
+pub fn sin_cos(turns: u32) -> (i32, i32) {
+    (sine(turns), sine(turns.wrapping_add(1 << 30)))
+}
+
+fn sine(turns: u32) -> i32 {
+    let quarter = turns >> 30;
+    let rest = turns & ((1 << 30) - 1);
+    let mirrored = if quarter & 1 == 1 {
+        (1 << 30) - rest
+    } else {
+        rest
+    };
+    let sine = i32::from(SINE.at(mirrored));
+    if quarter >= 2 { -sine } else { sine }
+}
+
+/// Rounds a number in 0..=1 to `2^16` units that fit 16 bits.
+const fn unit(x: f64) -> u16 {
+    let units = 65_536.0 * x + 0.5;
+    if units >= 65_535.0 {
+        65_535
+    } else {
+        units as u16
+    }
+}
+
+/// Computes `e^x` for x in -16..=0 by the Taylor series of `e^(x / 64)`, squared six times.
+const fn exp(x: f64) -> f64 {
+    let r = x / 64.0;
+    let mut term = 1.0;
+    let mut sum = 1.0;
+    let mut n = 1;
+    while n < 16 {
+        term *= r / n as f64;
+        sum += term;
+        n += 1;
+    }
+    let mut squarings = 0;
+    while squarings < 6 {
+        sum *= sum;
+        squarings += 1;
+    }
+    sum
+}
+
+/// Computes the sine by its Taylor series.
+const fn sin(x: f64) -> f64 {
+    let mut term = x;
+    let mut sum = x;
+    let mut n = 1;
+    while n < 12 {
+        term *= -x * x / ((2 * n) * (2 * n + 1)) as f64;
+        sum += term;
+        n += 1;
+    }
+    sum
+}
+
+/// Computes the normal distribution function for x in 0..=4.5 by its series
+/// (Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.11).
+const fn normal_cdf(x: f64) -> f64 {
+    const SQRT_TAU: f64 = 2.506_628_274_631_000_5;
+    let mut term = x;
+    let mut sum = x;
+    let mut n = 1;
+    while n < 80 {
+        term *= x * x / (2 * n + 1) as f64;
+        sum += term;
+        n += 1;
+    }
+    0.5 + exp(-x * x / 2.0) * sum / SQRT_TAU
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A spread of `i32`s: every power of two, its neighbours, and a random walk.
+    fn numbers() -> impl Iterator<Item = i32> {
+        let edges = (0..31).flat_map(|bit| [1 << bit, (1 << bit) - 1, -(1 << bit), 1 - (1 << bit)]);
+        let mut rng = crate::SplitMix64::new(7);
+        let random = (0..2_000).map(move |_| {
+            let bits = rng.next_u64();
+            (bits as i32) >> (bits >> 59)
+        });
+        edges.chain([i32::MIN, i32::MAX, 0]).chain(random)
+    }
+
+    #[test]
+    fn mul16_is_the_long_product() {
+        for a in numbers() {
+            for b in [0, 1, 3, 255, 32_767, 32_768, 65_535] {
+                let long = (i64::from(a) * i64::from(b)) >> 16;
+                assert_eq!(i64::from(mul16(a, b)), long, "{a} * {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn shift_rounds_halves_up_and_saturates() {
+        for x in numbers() {
+            for right in 1..=31 {
+                let exact = (i64::from(x) + (1 << (right - 1))) >> right;
+                assert_eq!(i64::from(shift(x, right)), exact, "{x} >> {right}");
+            }
+            for left in 0..=40 {
+                let exact = (i128::from(x) << left).clamp(i32::MIN.into(), i32::MAX.into());
+                assert_eq!(i128::from(shift(x, -left)), exact, "{x} << {left}");
+            }
+            assert_eq!(shift(x, 32), 0);
+            assert_eq!(shift(x, i32::MAX), 0);
+        }
+    }
+
+    fn value(scale: Scale) -> f64 {
+        f64::from(scale.mantissa) * f64::from(scale.exponent).exp2()
+    }
+
+    #[test]
+    fn scales_multiply_and_divide() {
+        for a in [1, 2, 3, 999, 65_535, 65_536, 1 << 20, u32::MAX] {
+            let x = Scale::new(a, -9);
+            let exact = f64::from(a) * (-9.0_f64).exp2();
+            assert!((value(x) / exact - 1.0).abs() < 4e-5);
+            for b in [1, 5, 127, 40_000, 70_000, 1 << 31] {
+                let quotient = value(x.div(b)) / (value(x) / f64::from(b));
+                assert!((quotient - 1.0).abs() < 1e-4, "{a} / {b}: {quotient}");
+                let product = value(x.mul(Scale::new(b, 3))) / (value(x) * f64::from(b) * 8.0);
+                assert!((product - 1.0).abs() < 8e-5, "{a} * {b}: {product}");
+            }
+        }
+        assert_eq!(Scale::new(0, 5), Scale::ZERO);
+        assert_eq!(Scale::ZERO.apply(12345), 0);
+        assert_eq!(Scale::new(3, 0).apply(1000), 3000);
+        assert_eq!(Scale::new(1, 31).apply(-5), i32::MIN);
+    }
+
+    #[test]
+    fn exp2_is_close() {
+        for d in (0..15 * 65_536).step_by(37) {
+            let exact = 32_768.0 * (-f64::from(d) / 65_536.0).exp2();
+            let narrow = f64::from(exp2_neg(d));
+            let wide = f64::from(exp2_neg_wide(d)) / 256.0;
+            assert!((narrow - exact).abs() < 1.0 + 1.5e-3 * exact, "2^-{d}");
+            assert!((wide - exact).abs() < 4e-3 + 1.5e-3 * exact, "2^-{d}");
+        }
+        assert_eq!(exp2_neg(0), 32_768);
+        assert_eq!(exp2_neg(u32::MAX), 0);
+        assert_eq!(exp2_neg_wide(u32::MAX), 0);
+    }
+
+    #[test]
+    fn sine_and_cosine_are_close_on_the_whole_circle() {
+        for i in 0..50_000_u32 {
+            let turns = i.wrapping_mul(0x9E37_79B9);
+            let angle = f64::from(turns) / 4_294_967_296.0 * core::f64::consts::TAU;
+            let (sin, cos) = sin_cos(turns);
+            assert!(
+                (f64::from(sin) / 32_768.0 - angle.sin()).abs() < 6e-5,
+                "{turns:#x}"
+            );
+            assert!(
+                (f64::from(cos) / 32_768.0 - angle.cos()).abs() < 6e-5,
+                "{turns:#x}"
+            );
+        }
+        assert_eq!(sin_cos(0), (0, 32_768));
+        assert_eq!(sin_cos(1 << 30), (32_768, 0));
+    }
+
+    #[test]
+    fn gates_are_close() {
+        for i in -200_000..200_000 {
+            let x = i * 9;
+            let real = f64::from(x) / 65_536.0;
+            let phi = 0.5 * (1.0 + f64::from(libm::erff((real / 2.0_f64.sqrt()) as f32)));
+            let gelu = f64::from(gelu(x)) / 65_536.0;
+            assert!(
+                (gelu - real * phi).abs() < 2e-5 + 1e-4 * real.abs(),
+                "gelu({real})"
+            );
+            let silu = f64::from(silu(x)) / 65_536.0;
+            let exact = real / (1.0 + (-real).exp());
+            assert!(
+                (silu - exact).abs() < 2e-5 + 1e-4 * real.abs(),
+                "silu({real})"
+            );
+        }
+    }
+}

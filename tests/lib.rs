@@ -1,0 +1,4 @@
+//! What the parity tests share: models of every shape, and the mathematics once more in `f64`.
+
+pub mod reference;
+pub mod shapes;

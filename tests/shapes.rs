@@ -1,0 +1,96 @@
+//! Small models of every shape that a configuration can describe.
+
+use checkpoint::{AlignedBytes, Checkpoint, blob, synthetic};
+use runtime::{Activation, Config, Norm, Position, Provenance};
+
+/// A small model with every optional part switched off.
+pub const PLAIN: Config = Config {
+    n_layer: 3,
+    n_head: 4,
+    n_kv_head: 4,
+    d_model: 32,
+    d_ff: 48,
+    context_len: 16,
+    vocab_size: 40,
+    position: Position::Rope,
+    rope_base: 1_000,
+    norm: Norm::RmsNorm,
+    activation: Activation::Relu2,
+    tied: true,
+    embed_scale: false,
+    attn_bias: false,
+    ff_bias: false,
+    norm_bias: false,
+    head_bias: false,
+};
+
+/// Returns configurations that together use every optional part, and its absence, with every kind
+/// of position, norm and activation.
+#[must_use]
+pub fn all() -> Vec<Config> {
+    let mut all = Vec::new();
+    for position in [Position::Rope, Position::Learned, Position::Sinusoidal] {
+        for norm in [Norm::RmsNorm, Norm::LayerNorm] {
+            for activation in [
+                Activation::Relu2,
+                Activation::Relu,
+                Activation::Gelu,
+                Activation::SwiGlu,
+            ] {
+                // Three neighbours in this list differ in every flag at least once.
+                let n = all.len();
+                all.push(Config {
+                    position,
+                    norm,
+                    activation,
+                    n_kv_head: [4, 2, 1][n % 3],
+                    tied: n % 2 == 0,
+                    embed_scale: n % 3 == 1,
+                    attn_bias: n % 3 != 0,
+                    ff_bias: n % 2 == 1,
+                    norm_bias: n % 4 < 2,
+                    head_bias: n % 5 < 2,
+                    ..PLAIN
+                });
+            }
+        }
+    }
+    all
+}
+
+/// Writes the blob of a checkpoint.
+///
+/// # Panics
+///
+/// If the checkpoint cannot be exported; synthetic ones can.
+#[must_use]
+pub fn blob_of(checkpoint: &Checkpoint) -> AlignedBytes {
+    let provenance = Provenance {
+        run: "parity",
+        corpus_sha256: [0; 32],
+        step: 0,
+        seed: checkpoint.seed,
+        dev_f32: 0.0,
+        dev_blob: 0.0,
+    };
+    let (config, vocab) = (&checkpoint.config, &checkpoint.vocab);
+    match blob::write(config, vocab, checkpoint.deployed(), provenance) {
+        Ok(blob) => blob.bytes,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Writes the blob of a random model.
+#[must_use]
+pub fn random_blob(config: Config, seed: u64) -> AlignedBytes {
+    blob_of(&synthetic::checkpoint(config, seed))
+}
+
+/// Returns `n` random tokens below `vocab_size`.
+#[must_use]
+pub fn random_tokens(vocab_size: u16, n: usize, seed: u64) -> Vec<u16> {
+    let mut rng = runtime::SplitMix64::new(seed);
+    (0..n)
+        .map(|_| rng.next_below(vocab_size.into()) as u16)
+        .collect()
+}
