@@ -5,7 +5,10 @@
 
 use crate::panel::{PANEL, Row, vectors, vectors_mut};
 use pulp::{Simd, WithSimd};
-use runtime::{Norm, ops::NORM_EPS};
+use runtime::Norm;
+
+/// Added to the variance, as in the runtime.
+pub const NORM_EPS: f32 = 1e-5;
 
 /// Normalises every token of a panel: `out = (x - mean) / sqrt(variance + eps)`, RMS norm without mean.
 ///
