@@ -1,0 +1,31 @@
+#!/bin/sh
+# Boots the board in QEMU with its serial port on this terminal; Ctrl-A X quits.
+#
+# defmt frames leave QEMU on its standard output, so the serial port takes the terminal itself and
+# the frames go to a file beside the ELF, for: defmt-print -e ELF < defmt.bin
+# Without a terminal the serial port is standard input and output, and the end of input quits.
+set -eu
+elf=$1
+log=${elf%/*}/defmt.bin
+if ! command -v qemu-system-arm >/dev/null; then
+    echo "qemu-system-arm is not installed: apt-get install qemu-system-arm" >&2
+    exit 1
+fi
+set -- -M mps2-an386 -display none -semihosting-config enable=on,target=native -kernel "$elf"
+if [ -t 0 ] && [ -t 1 ]; then
+    echo "Ctrl-A X quits QEMU"
+    saved=$(stty -g)
+    trap 'stty "$saved"' EXIT
+    stty raw -echo
+    qemu-system-arm "$@" -chardev serial,id=uart,mux=on,path=/dev/tty -serial chardev:uart \
+        -mon chardev=uart,mode=readline >"$log"
+else
+    pipes=$(mktemp -d)
+    mkfifo "$pipes/uart.in" "$pipes/uart.out"
+    qemu-system-arm "$@" -monitor none -chardev pipe,id=uart,path="$pipes/uart" \
+        -serial chardev:uart </dev/null >"$log" &
+    qemu=$!
+    trap 'kill $qemu; rm -r "$pipes"' EXIT
+    cat "$pipes/uart.out" &
+    cat >"$pipes/uart.in"
+fi
