@@ -6,6 +6,7 @@
 //! attention, the usual count of a step.
 
 use block::{Batch, Dropout, Grads, Params, Saved, Shape};
+use block::{HeadBuffers, HeadGrads, HeadParams, head_loss_and_grads};
 use runtime::{Activation, Norm};
 use std::time::Instant;
 
@@ -129,10 +130,17 @@ fn run(case: &Case, seconds: f64) {
     let tokens = case.batch * case.len;
     let mut x: Vec<Vec<f32>> = vec![vec![0.0; tokens * s.d_model]; case.n_layer + 1];
     x[0] = random(tokens * s.d_model, 2.0, &mut seed);
-    let mut dx = random(tokens * s.d_model, 1e-3, &mut seed);
+    let mut dx = vec![0.0; tokens * s.d_model];
     let mut dx_in = dx.clone();
+    let w_out = random(case.vocab_size * s.d_model, 0.2, &mut seed);
+    let gain = vec![1.0; s.d_model];
+    let (mut dw_out, mut dgain) = (vec![0.0; w_out.len()], vec![0.0; s.d_model]);
+    let targets: Vec<u16> = (0..tokens)
+        .map(|i| (i * 31 % case.vocab_size) as u16)
+        .collect();
+    let mut buffers = HeadBuffers::new();
 
-    let (mut forward, mut backward, mut best) = (0.0, 0.0, f64::INFINITY);
+    let (mut forward, mut head, mut backward, mut best) = (0.0, 0.0, 0.0, f64::INFINITY);
     let (mut steps, start) = (0_u64, Instant::now());
     while steps < 3 || start.elapsed().as_secs_f64() < seconds {
         let batch = |layer: usize| Batch {
@@ -155,6 +163,33 @@ fn run(case: &Case, seconds: f64) {
             block::forward(s, &batch(i), &layer.params(), x_in, x_out, &mut saved[i]);
         }
         let middle = Instant::now();
+        let norm = s.norm;
+        let (b_final, b_out) = (None, None);
+        let params = HeadParams {
+            norm,
+            g_final: &gain,
+            b_final,
+            w_out: &w_out,
+            b_out,
+        };
+        let (b_final, b_out) = (None, None);
+        let mut grad = HeadGrads {
+            g_final: &mut dgain,
+            b_final,
+            w_out: &mut dw_out,
+            b_out,
+        };
+        let (x_out, scale) = (&x[case.n_layer], 1.0 / tokens as f32);
+        head_loss_and_grads(
+            &params,
+            x_out,
+            &targets,
+            scale,
+            &mut dx,
+            &mut grad,
+            &mut buffers,
+        );
+        let after_head = Instant::now();
         for (i, layer) in layers.iter().enumerate().rev() {
             let (saved, mut grads) = (&mut saved[i], grads[i].grads());
             block::backward(
@@ -169,28 +204,29 @@ fn run(case: &Case, seconds: f64) {
             core::mem::swap(&mut dx, &mut dx_in);
         }
         let end = Instant::now();
-        dx.iter_mut().for_each(|v| *v = v.clamp(-1e-3, 1e-3));
         if steps > 0 {
             forward += (middle - begin).as_secs_f64();
-            backward += (end - middle).as_secs_f64();
+            head += (after_head - middle).as_secs_f64();
+            backward += (end - after_head).as_secs_f64();
             best = best.min((end - begin).as_secs_f64());
         }
         steps += 1;
     }
     let d = s.d_model;
     let matrices = s.qkv_dim() * d + d * s.attention_dim() + 2 * d * s.d_ff;
-    let params = case.n_layer * matrices;
+    let params = case.n_layer * matrices + w_out.len();
     let flops = (6 * params + 6 * case.n_layer * s.attention_dim() * case.len) as f64;
     let n = (steps - 1) as f64 * tokens as f64;
-    let rate = n / (forward + backward);
+    let rate = n / (forward + head + backward);
     println!(
-        "{:<22} {:>7} params  {:>8.0} tokens/s mean, {:>8.0} best  {:>6.1} GFLOP/s best  forward {:>4.1} %",
+        "{:<22} {:>7} params  {:>8.0} tokens/s mean, {:>8.0} best  {:>6.1} GFLOP/s best  forward {:>4.1} %, head {:>4.1} %",
         case.name,
         params,
         rate,
         tokens as f64 / best,
         flops * tokens as f64 / best / 1e9,
-        100.0 * forward / (forward + backward),
+        100.0 * forward / (forward + head + backward),
+        100.0 * head / (forward + head + backward),
     );
 }
 

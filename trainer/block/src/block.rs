@@ -28,6 +28,19 @@ pub fn forward(
     x_out: &mut [f32],
     saved: &mut Saved,
 ) {
+    forward_on(Arch::new(), shape, batch, params, x_in, x_out, saved);
+}
+
+/// `forward` on a given vector unit.
+pub(crate) fn forward_on(
+    arch: Arch,
+    shape: &Shape,
+    batch: &Batch<'_>,
+    params: &Params<'_>,
+    x_in: &[f32],
+    x_out: &mut [f32],
+    saved: &mut Saved,
+) {
     shape.check();
     batch.check(shape);
     params.check(shape);
@@ -63,7 +76,7 @@ pub fn forward(
             panels.for_each(|(table, rows)| read_tokens(table, rows));
         }
     }
-    Arch::new().dispatch(Forward {
+    arch.dispatch(Forward {
         shape,
         batch,
         x_in,

@@ -290,17 +290,15 @@ fn exponentials<S: Simd>(simd: S, logits: &mut [Row], max: &mut Row, sum: &mut R
     let sum = vectors_mut::<S>(core::slice::from_mut(sum));
     let log2_e = simd.splat_f32s(core::f32::consts::LOG2_E);
     for lane in 0..per_row {
-        let lowest = simd.splat_f32s(f32::NEG_INFINITY);
-        let column = || (lane..).step_by(per_row);
-        let rows = logits.len() / per_row;
-        let top = column()
-            .take(rows)
-            .fold(lowest, |top, i| simd.max_f32s(top, logits[i]));
+        let mut top = simd.splat_f32s(f32::NEG_INFINITY);
+        for row in logits.chunks_exact(per_row) {
+            top = simd.max_f32s(top, row[lane]);
+        }
         let mut total = simd.splat_f32s(0.0);
-        for i in column().take(rows) {
-            let power = simd.mul_f32s(simd.sub_f32s(logits[i], top), log2_e);
-            logits[i] = exp2(simd, power);
-            total = simd.add_f32s(total, logits[i]);
+        for row in logits.chunks_exact_mut(per_row) {
+            let power = simd.mul_f32s(simd.sub_f32s(row[lane], top), log2_e);
+            row[lane] = exp2(simd, power);
+            total = simd.add_f32s(total, row[lane]);
         }
         (max[lane], sum[lane]) = (top, total);
     }

@@ -38,23 +38,25 @@ impl WithSimd for Normalize<'_> {
         let x = vectors::<S>(x);
         let out = vectors_mut::<S>(out);
         let inverse = vectors_mut::<S>(core::slice::from_mut(inverse));
+        // Loops by index: a closure in an iterator chain is not inlined and loses the vector unit.
+        let zero = simd.splat_f32s(0.0);
         for (lane, inverse) in inverse.iter_mut().enumerate() {
-            let x = || x[lane..].iter().step_by(per_row);
-            let zero = simd.splat_f32s(0.0);
-            let mean = match norm {
-                Norm::LayerNorm => {
-                    simd.mul_f32s(x().fold(zero, |s, &x| simd.add_f32s(s, x)), share)
+            let mut sum = zero;
+            if norm == Norm::LayerNorm {
+                for row in x.chunks_exact(per_row) {
+                    sum = simd.add_f32s(sum, row[lane]);
                 }
-                Norm::RmsNorm => zero,
-            };
-            let squares = x().fold(zero, |s, &x| {
-                let centred = simd.sub_f32s(x, mean);
-                simd.mul_add_e_f32s(centred, centred, s)
-            });
+            }
+            let mean = simd.mul_f32s(sum, share);
+            let mut squares = zero;
+            for row in x.chunks_exact(per_row) {
+                let centred = simd.sub_f32s(row[lane], mean);
+                squares = simd.mul_add_e_f32s(centred, centred, squares);
+            }
             let variance = simd.mul_add_e_f32s(squares, share, simd.splat_f32s(NORM_EPS));
             *inverse = simd.div_f32s(simd.splat_f32s(1.0), simd.sqrt_f32s(variance));
-            for (out, &x) in out[lane..].iter_mut().step_by(per_row).zip(x()) {
-                *out = simd.mul_f32s(simd.sub_f32s(x, mean), *inverse);
+            for (out, x) in out.chunks_exact_mut(per_row).zip(x.chunks_exact(per_row)) {
+                out[lane] = simd.mul_f32s(simd.sub_f32s(x[lane], mean), *inverse);
             }
         }
     }
@@ -89,29 +91,24 @@ impl WithSimd for NormalizeBack<'_> {
         let per_row = PANEL / S::F32_LANES;
         let share = simd.splat_f32s(1.0 / n.len() as f32);
         let (n, dn, dx) = (vectors::<S>(n), vectors::<S>(dn), vectors_mut::<S>(dx));
-        for (lane, &inverse) in vectors::<S>(core::slice::from_ref(inverse))
-            .iter()
-            .enumerate()
-        {
-            let pairs = || {
-                n[lane..]
-                    .iter()
-                    .step_by(per_row)
-                    .zip(dn[lane..].iter().step_by(per_row))
-            };
-            let zero = simd.splat_f32s(0.0);
-            let (sum, dot) = pairs().fold((zero, zero), |(sum, dot), (&n, &dn)| {
-                (simd.add_f32s(sum, dn), simd.mul_add_e_f32s(n, dn, dot))
-            });
+        let inverse = vectors::<S>(core::slice::from_ref(inverse));
+        let zero = simd.splat_f32s(0.0);
+        for (lane, &inverse) in inverse.iter().enumerate() {
+            let (mut sum, mut dot) = (zero, zero);
+            for (n, dn) in n.chunks_exact(per_row).zip(dn.chunks_exact(per_row)) {
+                sum = simd.add_f32s(sum, dn[lane]);
+                dot = simd.mul_add_e_f32s(n[lane], dn[lane], dot);
+            }
             let mean = match norm {
                 Norm::LayerNorm => simd.mul_f32s(sum, share),
                 Norm::RmsNorm => zero,
             };
             let dot = simd.mul_f32s(dot, share);
-            for (dx, (&n, &dn)) in dx[lane..].iter_mut().step_by(per_row).zip(pairs()) {
-                let centred = simd.sub_f32s(dn, mean);
-                let inner = simd.sub_f32s(centred, simd.mul_f32s(n, dot));
-                *dx = simd.mul_add_e_f32s(inverse, inner, *dx);
+            let inputs = n.chunks_exact(per_row).zip(dn.chunks_exact(per_row));
+            for (dx, (n, dn)) in dx.chunks_exact_mut(per_row).zip(inputs) {
+                let centred = simd.sub_f32s(dn[lane], mean);
+                let inner = simd.sub_f32s(centred, simd.mul_f32s(n[lane], dot));
+                dx[lane] = simd.mul_add_e_f32s(inverse, inner, dx[lane]);
             }
         }
     }

@@ -237,7 +237,7 @@ pub(crate) fn linear(w: &[f64], x: &[f64], bias: &[f64]) -> Vec<f64> {
 
 /// The standard normal distribution function by Simpson's rule from 0.
 fn phi(x: f64) -> f64 {
-    let n = 400;
+    let n = 100;
     let h = x / f64::from(n);
     let density = |t: f64| (-t * t / 2.0).exp() / core::f64::consts::TAU.sqrt();
     let weight = |i: i32| {
