@@ -28,8 +28,8 @@ pub fn errors(out: &mut dyn Write, tensors: &[TensorReport]) -> io::Result<()> {
     )?;
     for tensor in tensors {
         let error = match tensor.kind {
-            Kind::W8 => format!("{:.6}", tensor.max_error),
-            _ => "exact".to_string(),
+            Kind::U32 => "exact".to_string(),
+            _ => format!("{:.6}", tensor.max_error),
         };
         writeln!(
             out,

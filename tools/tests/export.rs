@@ -88,7 +88,7 @@ fn missing_text_leaves_the_loss_open_and_says_how_to_close_it() {
     std::fs::rename(&here, &elsewhere).unwrap();
     let text = printed(&folder.run(EXPORT, &["-o", "a.bin"]));
     assert!(text.contains("not measured as blob"), "{text}");
-    assert!(text.contains("--data FILE names the text"), "{text}");
+    assert!(text.contains("name it with --data FILE"), "{text}");
     let text = printed(&folder.run(EXPORT, &["-o", "b.bin", "--data", "moved.txt"]));
     assert!(!text.contains("not measured"), "{text}");
     std::fs::write(&here, "another text").unwrap();

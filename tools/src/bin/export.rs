@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use checkpoint::blob::{self, TensorReport};
-use checkpoint::{AlignedBytes, Checkpoint, Corpus, Split, Vocabulary, score, write_durably};
+use checkpoint::{
+    AlignedBytes, Checkpoint, Corpus, CorpusError, Split, Vocabulary, score, write_durably,
+};
 use clap::Parser;
 use runtime::format::FORMAT_VERSION;
 use runtime::{Model, Provenance};
@@ -15,6 +17,8 @@ use tools::{paths, report};
 
 /// Rise of the loss from which on the report warns.
 const LOSS_BUDGET: f64 = 0.01;
+/// Multiply-accumulates from which on scoring is announced: about 10 s on two cores.
+const SLOW_MAC: u64 = 30_000_000_000;
 
 /// Turns a checkpoint into a blob for the boards, or upgrades an older blob without loss
 #[derive(Parser)]
@@ -97,16 +101,27 @@ fn export(checkpoint: &Checkpoint, data: Option<&Path>) -> anyhow::Result<Export
     let corpus = match corpus {
         Ok(corpus) => corpus,
         Err(error) => {
+            let way_out = match error {
+                CorpusError::Read { .. } => "; if the text has moved, name it with --data FILE",
+                _ => "",
+            };
             return Ok(Export {
                 blob: written.bytes,
                 tensors: written.tensors,
-                dev_blob: Err(error.to_string()),
+                dev_blob: Err(format!("{error}{way_out}")),
                 notes: Vec::new(),
             });
         }
     };
     let model = Model::from_bytes(&written.bytes)?;
     let dev = dev_tokens(checkpoint, &corpus)?;
+    if model.config().n_mac() * dev.len() as u64 > SLOW_MAC {
+        eprintln!(
+            "scoring {} characters of dev; a model of {} parameters takes minutes",
+            dev.len(),
+            model.config().n_params()
+        );
+    }
     let dev_blob = score::in_window(&model, &dev)?;
     let scored = Provenance {
         dev_blob: dev_blob as f32,

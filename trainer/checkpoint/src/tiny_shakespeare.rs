@@ -20,7 +20,7 @@ const LEN: usize = 1_115_394;
 const PACKAGE: &str = "femto-gpt";
 /// Lines, counted from 1, that end in two spaces in the original and in none in the package.
 const STRIPPED_LINES: [(usize, &str); 2] = [(2478, "And"), (2479, "Twice being")];
-const WAY_OUT: &str = "or train on a text of your own with --data FILE";
+const WAY_OUT: &str = "or name a text of your own with --data FILE";
 
 /// Returns the verified text from the cache, or fetches and caches it.
 pub(crate) fn find() -> Result<String, String> {
@@ -59,9 +59,11 @@ fn dataset() -> Result<String, String> {
         .other_options(vec!["--locked".to_string()])
         .exec()
         .map_err(|error| {
+            // cargo explains itself in several lines; errors here are one line.
+            let reason = error.to_string().lines().collect::<Vec<_>>().join("; ");
             format!(
-                "cannot fetch tiny Shakespeare, which the package {PACKAGE} ships: {error}; check \
-                 that `cargo fetch --manifest-path {}` works, {WAY_OUT}",
+                "cannot fetch tiny Shakespeare, which the package {PACKAGE} ships: {reason}; \
+                 check that `cargo fetch --manifest-path {}` works, {WAY_OUT}",
                 manifest.display()
             )
         })?;
