@@ -1,6 +1,6 @@
 //! Speed of the block and the head: tokens/s and GFLOP/s, forward and backward, on one thread.
 //!
-//! `cargo run --release -p block --example speed [SECONDS]`
+//! `cargo run --release -p block --example speed [SECONDS [NAME]]`
 //!
 //! FLOPs are `6 * parameters` per token (no embedding) plus `6 * n_layer * d_model * len` for causal
 //! attention, the usual count of a step.
@@ -264,6 +264,8 @@ fn main() {
         case("4 x 128, ctx 128", 4, shape(128, 4, 512), 128, 16),
         case("6 x 192, ctx 256", 6, shape(192, 6, 768), 256, 8),
     ] {
-        run(&case, seconds);
+        if only.as_ref().is_none_or(|name| name == case.name) {
+            run(&case, seconds);
+        }
     }
 }

@@ -15,7 +15,7 @@ use runtime::Activation;
 /// Taylor-like coefficients of `(2^f - 1) / f` for `f` in [-0.5, 0.5], interpolated at 6 Chebyshev
 /// nodes: relative error of `2^f` 5e-9.
 const EXP2: [f32; 6] = [
-    0.693_147_2,
+    core::f32::consts::LN_2,
     0.240_226_5,
     0.055_503_57,
     0.009_618_083,
@@ -136,7 +136,7 @@ impl WithSimd for Activate<'_> {
     }
 }
 
-/// Applies SwiGLU: reads `gate` and `up`, leaves `silu(gate) * up` in `out` and the two slopes in place.
+/// Applies `SwiGlu`: reads `gate` and `up`, leaves `silu(gate) * up` in `out` and the two slopes in place.
 pub(crate) struct ActivateGated<'a> {
     pub(crate) gate: &'a mut [Row],
     pub(crate) up: &'a mut [Row],

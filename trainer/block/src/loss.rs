@@ -226,15 +226,15 @@ impl WithSimd for Head<'_> {
                 out: &mut b.logits,
             });
 
-            let mut target_logits = [0.0; PANEL];
+            let mut target_logits = [0.0_f32; PANEL];
             for (lane, &target) in targets.iter().enumerate() {
                 target_logits[lane] = b.logits[usize::from(target)].0[lane];
             }
             let (mut max, mut sum) = (Row::ZERO, Row::ZERO);
             exponentials(simd, &mut b.logits, &mut max, &mut sum);
-            for lane in 0..targets.len() {
-                let loss = f64::from(sum.0[lane]).ln() + f64::from(max.0[lane])
-                    - f64::from(target_logits[lane]);
+            for (lane, &target_logit) in target_logits[..targets.len()].iter().enumerate() {
+                let log_sum = f64::from(sum.0[lane]).ln() + f64::from(max.0[lane]);
+                let loss = log_sum - f64::from(target_logit);
                 total += loss;
                 if let Some(slot) = losses.get_mut(panel * PANEL + lane) {
                     *slot = loss as f32;

@@ -86,8 +86,8 @@ mod avx2 {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn block(src: *const f32, src_step: usize, dst: *mut f32, dst_step: usize) {
-        // SAFETY: the caller vouches for 8 x 8 floats at either end.
         let pair = |row: usize, col: usize| -> __m256 {
+            // SAFETY: the caller vouches for 8 x 8 floats at either end.
             unsafe {
                 let low = _mm_loadu_ps(src.add(row * src_step + col));
                 let high = _mm_loadu_ps(src.add((row + 4) * src_step + col));

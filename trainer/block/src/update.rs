@@ -107,7 +107,7 @@ pub fn move_average(average: &mut [f32], weights: &[f32], decay: f64) {
             average
                 .iter_mut()
                 .zip(weights)
-                .for_each(|(a, &w)| *a += share * (w - *a))
+                .for_each(|(a, &w)| *a += share * (w - *a));
         },
     );
 }
