@@ -1,28 +1,10 @@
 //! The integer forward pass against the same mathematics in `f64`.
 
 use checkpoint::synthetic;
+use parity::compare::{real, relative_error};
 use parity::reference::Reference;
 use parity::shapes;
-use runtime::fixed::ONE;
 use runtime::{Config, Model, Session};
-
-/// Returns the root of the mean square of the difference, relative to that of the reference.
-fn relative_error(found: &[Vec<f64>], exact: &[Vec<f64>]) -> f64 {
-    let square = |a: &[Vec<f64>]| a.iter().flatten().map(|x| x * x).sum::<f64>();
-    let difference: Vec<Vec<f64>> = found
-        .iter()
-        .zip(exact)
-        .map(|(a, b)| a.iter().zip(b).map(|(a, b)| a - b).collect())
-        .collect();
-    (square(&difference) / square(exact)).sqrt()
-}
-
-fn real(units: &[i32]) -> Vec<f64> {
-    units
-        .iter()
-        .map(|&x| f64::from(x) / f64::from(ONE))
-        .collect()
-}
 
 /// Returns the errors of residual stream and logits of one model over one full context.
 fn errors(config: Config, seed: u64) -> (f64, f64) {
