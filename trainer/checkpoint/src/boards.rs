@@ -11,7 +11,7 @@ pub struct Board {
     pub chip: &'static str,
     /// Bytes of flash.
     pub flash_len: usize,
-    /// Bytes of RAM that one buffer can use.
+    /// Bytes of RAM, without banks too small for a buffer.
     pub ram_len: usize,
     /// Bytes of flash kept for code.
     pub app_flash: usize,
