@@ -230,8 +230,8 @@ mod floats {
     use serde::{Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(data: &[f32], out: S) -> Result<S::Ok, S::Error> {
-        let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_le_bytes()).collect();
-        out.serialize_bytes(&bytes)
+        // The runtime compiles for little-endian targets only, this host included.
+        out.serialize_bytes(bytemuck::cast_slice(data))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<f32>, D::Error> {
