@@ -231,10 +231,9 @@ fn run(case: &Case, seconds: f64) {
 }
 
 fn main() {
-    let seconds = std::env::args()
-        .nth(1)
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(2.0);
+    let mut args = std::env::args().skip(1);
+    let seconds = args.next().and_then(|s| s.parse().ok()).unwrap_or(2.0);
+    let only = args.next();
     let shape = |d_model, n_head, d_ff| Shape {
         d_model,
         n_head,
@@ -264,7 +263,7 @@ fn main() {
         case("4 x 128, ctx 128", 4, shape(128, 4, 512), 128, 16),
         case("6 x 192, ctx 256", 6, shape(192, 6, 768), 256, 8),
     ] {
-        if only.as_ref().is_none_or(|name| name == case.name) {
+        if only.as_ref().is_none_or(|name| *name == case.name) {
             run(&case, seconds);
         }
     }

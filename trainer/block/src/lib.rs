@@ -9,6 +9,7 @@ mod attention;
 mod backward;
 mod block;
 mod dropout;
+mod embedding;
 mod linear;
 mod loss;
 mod norm;
@@ -18,10 +19,13 @@ mod saved;
 mod shape;
 mod transpose;
 mod update;
+#[cfg(test)]
+mod vector_units;
 
 pub use backward::backward;
 pub use block::forward;
 pub use dropout::{Dropout, Mask, Site, attention_index, residual_index};
+pub use embedding::Embedding;
 pub use loss::{HeadBuffers, HeadGrads, HeadParams, head_loss, head_loss_and_grads};
 pub use norm::NORM_EPS;
 pub use saved::Saved;
