@@ -1,0 +1,7 @@
+//! Emulated boards: build the firmware around a blob, boot it and talk to it.
+
+mod chat;
+pub mod machine;
+
+pub use chat::Chat;
+pub use machine::Machine;
