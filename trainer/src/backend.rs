@@ -14,14 +14,16 @@ pub trait TrainBackend: Ops {
     type Train: AutodiffBackend<InnerBackend = Self, Device = Self::Device> + Ops;
 }
 
-impl Ops for Flex {}
-impl Ops for Autodiff<Flex> {}
+// Flex and its autodiff counterpart have their own ways of computing, see `fused`.
 impl TrainBackend for Flex {
     type Train = Autodiff<Self>;
 }
 
+#[cfg(feature = "cuda")]
 impl Ops for Cuda {}
+#[cfg(feature = "cuda")]
 impl Ops for Autodiff<Cuda> {}
+#[cfg(feature = "cuda")]
 impl TrainBackend for Cuda {
     type Train = Autodiff<Self>;
 }

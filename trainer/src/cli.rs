@@ -76,8 +76,16 @@ pub fn command() -> Command {
     let eval = Command::new("eval")
         .about("Scores a run, or a blob through the runtime")
         .arg(run.clone())
-        .arg(path_arg("blob", "FILE", "Blob to score through the runtime"))
-        .arg(path_arg("data", "FILE", "Text to score on [default: the run's]"))
+        .arg(path_arg(
+            "blob",
+            "FILE",
+            "Blob to score through the runtime",
+        ))
+        .arg(path_arg(
+            "data",
+            "FILE",
+            "Text to score on [default: the run's]",
+        ))
         .arg(
             Arg::new("json")
                 .long("json")
@@ -148,7 +156,11 @@ fn train_args(command: Command) -> Command {
                 .value_name("P")
                 .help("Named settings, listed below"),
         )
-        .arg(path_arg("data", "FILE", "UTF-8 text [default: tiny Shakespeare]"))
+        .arg(path_arg(
+            "data",
+            "FILE",
+            "UTF-8 text [default: tiny Shakespeare]",
+        ))
         .arg(
             Arg::new("device")
                 .long("device")
@@ -204,7 +216,9 @@ pub fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
         }),
         Some(("sample", matches)) => Action::Sample(SampleArgs {
             run: text(matches, "run"),
-            prompt: text(matches, "prompt").unwrap_or_default().replace("\\n", "\n"),
+            prompt: text(matches, "prompt")
+                .unwrap_or_default()
+                .replace("\\n", "\n"),
             temperature: *matches.get_one("temperature").unwrap_or(&0.8),
             seed: *matches.get_one("seed").unwrap_or(&1),
             len: *matches.get_one("len").unwrap_or(&256),

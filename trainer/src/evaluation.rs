@@ -66,7 +66,6 @@ impl<B: TrainBackend> Evaluator<B> {
                 &self.tables,
                 rows_from(start),
                 rows_from(start + 1),
-                None,
             );
             host(nll.reshape([rows * len]))
         });

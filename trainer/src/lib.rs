@@ -6,6 +6,7 @@ pub mod cli;
 pub mod dropout;
 pub mod eval;
 pub mod evaluation;
+pub mod fused;
 pub mod init;
 pub mod metrics;
 pub mod model;

@@ -58,8 +58,7 @@ impl Metrics {
             text += &serde_json::to_string(line)?;
             text.push('\n');
         }
-        std::fs::write(&path, text)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self {
             dir: dir.to_owned(),
             lines,

@@ -3,12 +3,12 @@
 //! Fields carry the tensor names of [`runtime::Config`], so that a checkpoint is a walk over the
 //! module and export is a loop, not a mapping.
 
+use block::Dropout;
 use burn::module::{Module, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor};
 use runtime::{Activation, Config, Norm, Position};
 
-use crate::dropout::Dropout;
 use crate::ops::Ops;
 use crate::tables::Tables;
 
@@ -117,6 +117,12 @@ impl<B: Backend> Gpt<B> {
             b_out: config.head_bias.then(|| zeros([vocab_size], device)),
         }
     }
+
+    /// Returns the head's matrix: `w_out`, or the embedding when they are tied.
+    #[must_use]
+    pub fn head(&self) -> Tensor<B, 2> {
+        self.w_out.as_ref().unwrap_or(&self.w_embed).val()
+    }
 }
 
 impl<B: Ops> Gpt<B> {
@@ -131,7 +137,7 @@ impl<B: Ops> Gpt<B> {
         config: &Config,
         tables: &Tables<B>,
         tokens: Tensor<B, 2, Int>,
-        dropout: Option<&Dropout>,
+        dropout: Option<Dropout>,
     ) -> Tensor<B, 3> {
         let [batch, len] = tokens.dims();
         let d = usize::from(config.d_model);
@@ -148,16 +154,13 @@ impl<B: Ops> Gpt<B> {
             x = x + sines.clone().slice([0..len]).unsqueeze();
         }
         for (index, layer) in self.layers.iter().enumerate() {
-            let masks = dropout.map(|dropout| dropout.masks(index, [batch, len, d]));
-            x = B::layer(layer, config, tables, x, masks);
+            let dropout = dropout.map(|dropout| Dropout {
+                layer: index as u32,
+                ..dropout
+            });
+            x = B::layer(layer, config, tables, x, dropout);
         }
         x
-    }
-
-    /// Returns the head's matrix: `w_out`, or the embedding when they are tied.
-    #[must_use]
-    pub fn head(&self) -> Tensor<B, 2> {
-        self.w_out.as_ref().unwrap_or(&self.w_embed).val()
     }
 
     /// Returns the logits of every position, `[batch, len, vocab_size]`.
@@ -172,17 +175,29 @@ impl<B: Ops> Gpt<B> {
         linear(h, self.head(), self.b_out.as_ref())
     }
 
-    /// Returns the negative log-likelihood of every target in nats, `[batch, len]`.
+    /// Returns the loss of every target in nats, `[batch, len]`; for scoring.
     pub fn nll(
         &self,
         config: &Config,
         tables: &Tables<B>,
         tokens: Tensor<B, 2, Int>,
         targets: Tensor<B, 2, Int>,
-        dropout: Option<&Dropout>,
     ) -> Tensor<B, 2> {
-        let x = self.trunk(config, tables, tokens, dropout);
+        let x = self.trunk(config, tables, tokens, None);
         B::head_nll(self, config, x, targets)
+    }
+
+    /// Returns the sum of the targets' losses in nats times `scale`, `[1]`; for training.
+    pub fn loss(
+        &self,
+        config: &Config,
+        tables: &Tables<B>,
+        [tokens, targets]: [Tensor<B, 2, Int>; 2],
+        scale: f32,
+        dropout: Option<Dropout>,
+    ) -> Tensor<B, 1> {
+        let x = self.trunk(config, tables, tokens, dropout);
+        B::head_loss(self, config, x, targets, scale)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The two large pieces of the forward pass that a backend may fuse.
 
+use block::{Dropout, Site};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, activation};
 use runtime::{Activation, Config, Position};
 
-use crate::dropout::Masks;
+use crate::dropout::drop_out;
 use crate::model::{Gpt, Layer, linear, norm};
 use crate::tables::Tables;
 
@@ -18,12 +19,23 @@ pub trait Ops: Backend {
         config: &Config,
         tables: &Tables<Self>,
         x: Tensor<Self, 3>,
-        masks: Option<Masks>,
+        dropout: Option<Dropout>,
     ) -> Tensor<Self, 3> {
-        plain_layer(layer, config, tables, x, masks)
+        plain_layer(layer, config, tables, x, dropout)
     }
 
-    /// Runs last norm, head and cross-entropy: `[batch, len, d_model]` to nats, `[batch, len]`.
+    /// Returns the sum of the targets' losses in nats times `scale`, `[1]`.
+    fn head_loss(
+        model: &Gpt<Self>,
+        config: &Config,
+        x: Tensor<Self, 3>,
+        targets: Tensor<Self, 2, Int>,
+        scale: f32,
+    ) -> Tensor<Self, 1> {
+        plain_head_nll(model, config, x, targets).sum() * scale
+    }
+
+    /// Returns the losses of the targets in nats, `[batch, len]`; for scoring, not for training.
     fn head_nll(
         model: &Gpt<Self>,
         config: &Config,
@@ -40,26 +52,13 @@ pub fn plain_layer<B: Backend>(
     config: &Config,
     tables: &Tables<B>,
     x: Tensor<B, 3>,
-    masks: Option<Masks>,
+    dropout: Option<Dropout>,
 ) -> Tensor<B, 3> {
-    let device = x.device();
-    let (attn_mask, ffn_mask) = match masks {
-        Some(masks) => (
-            Some(masks.attention.to_tensor(&device)),
-            Some(masks.feed_forward.to_tensor(&device)),
-        ),
-        None => (None, None),
-    };
-    let drop = |y: Tensor<B, 3>, mask: Option<Tensor<B, 3>>| match mask {
-        Some(mask) => y * mask,
-        None => y,
-    };
-
     let h = norm(config.norm, x.clone(), &layer.g_attn, layer.b_attn.as_ref());
     let qkv = linear(h, layer.w_qkv.val(), layer.b_qkv.as_ref());
-    let att = attention(config, tables, qkv);
+    let att = attention(config, tables, qkv, dropout);
     let y = linear(att, layer.w_o.val(), layer.b_o.as_ref());
-    let x = x + drop(y, attn_mask);
+    let x = x + drop_out(y, dropout, Site::AttentionOutput);
 
     let h = norm(config.norm, x.clone(), &layer.g_ffn, layer.b_ffn.as_ref());
     let up = linear(h.clone(), layer.w_up.val(), layer.b_up.as_ref());
@@ -76,16 +75,18 @@ pub fn plain_layer<B: Backend>(
         }
     };
     let y = linear(u, layer.w_down.val(), layer.b_down.as_ref());
-    x + drop(y, ffn_mask)
+    x + drop_out(y, dropout, Site::FeedForwardOutput)
 }
 
 /// Causal attention over the rows of `w_qkv`: `[batch, len, qkv_dim]` to `[batch, len, d_model]`.
-fn attention<B: Backend>(config: &Config, tables: &Tables<B>, qkv: Tensor<B, 3>) -> Tensor<B, 3> {
+fn attention<B: Backend>(
+    config: &Config,
+    tables: &Tables<B>,
+    qkv: Tensor<B, 3>,
+    dropout: Option<Dropout>,
+) -> Tensor<B, 3> {
     let [batch, len, _] = qkv.dims();
-    let (n_head, n_kv) = (
-        usize::from(config.n_head),
-        usize::from(config.n_kv_head),
-    );
+    let (n_head, n_kv) = (usize::from(config.n_head), usize::from(config.n_kv_head));
     let head_dim = config.head_dim();
     let group = n_head / n_kv;
     // [batch, heads, len, head_dim], heads: queries, keys, values
@@ -108,12 +109,11 @@ fn attention<B: Backend>(config: &Config, tables: &Tables<B>, qkv: Tensor<B, 3>)
         .mul_scalar(1.0 / (head_dim as f32).sqrt())
         .reshape([batch, n_head, len, len]);
     let probs = activation::softmax(scores + tables.mask(len), 3);
-    let att = probs
+    let att = drop_out(probs, dropout, Site::Attention)
         .reshape([batch, n_kv, group * len, len])
         .matmul(v)
         .reshape([batch, n_head, len, head_dim]);
-    att.swap_dims(1, 2)
-        .reshape([batch, len, n_head * head_dim])
+    att.swap_dims(1, 2).reshape([batch, len, n_head * head_dim])
 }
 
 /// Runs last norm, head and cross-entropy with plain burn operations.

@@ -11,8 +11,6 @@ pub enum Purpose {
     Order = 2,
     /// Offset of the training windows; counter: epoch.
     Phase = 3,
-    /// Dropout; counters: step, site.
-    Dropout = 4,
 }
 
 /// Mixes 64 bits (the finaliser of `SplitMix64`).
@@ -26,7 +24,8 @@ pub fn mix(mut z: u64) -> u64 {
 /// Returns the key of a stream; its draws are `mix(key + GAMMA * i)`.
 #[must_use]
 pub fn key(seed: u64, purpose: Purpose, counter: u64) -> u64 {
-    mix(mix(seed.wrapping_add(GAMMA.wrapping_mul(purpose as u64))).wrapping_add(counter.wrapping_mul(GAMMA)))
+    mix(mix(seed.wrapping_add(GAMMA.wrapping_mul(purpose as u64)))
+        .wrapping_add(counter.wrapping_mul(GAMMA)))
 }
 
 /// Weyl increment of `SplitMix64`: odd, golden ratio times 2^64.

@@ -54,7 +54,10 @@ pub fn train(args: &TrainArgs) -> Result<()> {
     };
     match device {
         Device::Cpu => go::<Flex>(plan, &FlexDevice),
+        #[cfg(feature = "cuda")]
         Device::Cuda => go::<Cuda>(plan, &CudaDevice::default()),
+        #[cfg(not(feature = "cuda"))]
+        Device::Cuda => unreachable!(),
     }
 }
 
@@ -125,7 +128,10 @@ fn free_name(preset: &str) -> Result<String> {
 
 fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
     if let Some((field, _)) = args.overrides.first() {
-        bail!("--resume continues with the settings of the run; drop --{}", crate::settings::flag(field));
+        bail!(
+            "--resume continues with the settings of the run; drop --{}",
+            crate::settings::flag(field)
+        );
     }
     let dir = run_dir(Some(run).filter(|run| !run.is_empty()))?;
     let path = dir.join(runs::LAST);
@@ -361,8 +367,7 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
 pub fn sample(args: &SampleArgs) -> Result<()> {
     let dir = run_dir(args.run.as_deref())?;
     let best = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
-    let text =
-        sample::from_checkpoint(&best, &args.prompt, args.temperature, args.seed, args.len)?;
+    let text = sample::from_checkpoint(&best, &args.prompt, args.temperature, args.seed, args.len)?;
     println!("{text}");
     Ok(())
 }

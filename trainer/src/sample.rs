@@ -68,5 +68,8 @@ pub fn from_checkpoint(
 /// Drops the characters of `prompt` that the vocabulary lacks.
 #[must_use]
 pub fn known(prompt: &str, vocab: &str) -> String {
-    prompt.chars().filter(|&char| vocab.contains(char)).collect()
+    prompt
+        .chars()
+        .filter(|&char| vocab.contains(char))
+        .collect()
 }

@@ -66,7 +66,10 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("norm", "layernorm or rmsnorm"),
     ("activation", "gelu, relu, relu2 or swiglu"),
     ("tied", "Head shares the embedding's matrix: true or false"),
-    ("embed_scale", "Embedding times sqrt(d_model): true or false"),
+    (
+        "embed_scale",
+        "Embedding times sqrt(d_model): true or false",
+    ),
     ("attn_bias", "Biases in attention: true or false"),
     ("ff_bias", "Biases in the feed-forward part: true or false"),
     ("norm_bias", "Biases in norms: true or false"),
@@ -204,7 +207,11 @@ fn set(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
             .ok()
             .filter(|new: &Value| core::mem::discriminant(new) == core::mem::discriminant(old))
             .with_context(|| {
-                let expected = if old.is_boolean() { "true or false" } else { "a number" };
+                let expected = if old.is_boolean() {
+                    "true or false"
+                } else {
+                    "a number"
+                };
                 format!("--{}: expected {expected}, found {text:?}", flag(name))
             })?,
     };

@@ -59,8 +59,6 @@ impl Shards {
                 .map(Vec::into_iter)
                 .collect()
         });
-        (0..n)
-            .filter_map(|i| results[i % stride].next())
-            .collect()
+        (0..n).filter_map(|i| results[i % stride].next()).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! Constants of the forward pass: angles, causal mask.
 
+use std::sync::Arc;
+
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use runtime::{Config, Position};
@@ -11,6 +13,8 @@ pub struct Tables<B: Backend> {
     pub sines: Option<Tensor<B, 2>>,
     /// Cosines and sines of the rotary angles, `[len, head_dim]` each, every angle twice.
     angles: Option<[Tensor<B, 2>; 2]>,
+    /// The same on the host, every angle once, `[len, head_dim / 2]` each.
+    pairs: Option<Arc<[Vec<f32>; 2]>>,
     /// `x . swap` turns each pair (a, b) into (-b, a), `[head_dim, head_dim]`.
     swap: Option<Tensor<B, 2>>,
     /// 0 where a query sees a key, else [`HIDDEN`], `[len, len]`.
@@ -46,7 +50,13 @@ impl<B: Backend> Tables<B> {
         let window = usize::from(config.context_len);
         let base = f64::from(config.rope_base);
         let rope = config.position == Position::Rope;
-        let pick = |col: usize, angle: f64| if col % 2 == 0 { angle.sin() } else { angle.cos() };
+        let pick = |col: usize, angle: f64| {
+            if col % 2 == 0 {
+                angle.sin()
+            } else {
+                angle.cos()
+            }
+        };
         Self {
             sines: (config.position == Position::Sinusoidal).then(|| {
                 table(len, d, device, |pos, col| {
@@ -59,6 +69,14 @@ impl<B: Backend> Tables<B> {
                         f(angle(pos, col / 2, head_dim, base)) as f32
                     })
                 })
+            }),
+            pairs: rope.then(|| {
+                Arc::new([f64::cos, f64::sin].map(|f| {
+                    let pairs = head_dim / 2;
+                    (0..len * pairs)
+                        .map(|i| f(angle(i / pairs, i % pairs, head_dim, base)) as f32)
+                        .collect()
+                }))
             }),
             swap: rope.then(|| {
                 table(head_dim, head_dim, device, |row, col| {
@@ -93,6 +111,16 @@ impl<B: Backend> Tables<B> {
             sin.slice([0..len]).unsqueeze(),
             swap.unsqueeze(),
         )
+    }
+
+    /// Returns cosines and sines on the host, every angle once, `[len, head_dim / 2]` each.
+    ///
+    /// # Panics
+    ///
+    /// If the positions are not rotary.
+    #[must_use]
+    pub fn pairs(&self) -> Arc<[Vec<f32>; 2]> {
+        self.pairs.clone().expect("rotary positions")
     }
 
     /// Returns the mask, broadcastable to `[batch, heads, len, len]`.

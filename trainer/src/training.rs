@@ -1,12 +1,12 @@
 //! One training run in memory: steps, evaluation, checkpoint and back.
 
 use anyhow::{Context, Result, bail};
+use block::Dropout;
 use burn::tensor::{Tensor, TensorData};
 use checkpoint::{Checkpoint, Corpus, NamedTensor, Split, Vocabulary};
 
 use crate::backend::TrainBackend;
 use crate::batch::{Batch, Batches};
-use crate::dropout::Dropout;
 use crate::evaluation::{Evaluator, host, mean};
 use crate::init;
 use crate::model::Gpt;
@@ -189,18 +189,18 @@ impl<B: TrainBackend> Trainer<B> {
             rate: settings.dropout,
             seed: settings.seed,
             step: self.step,
-            shard: shard as u64,
+            layer: 0,
+            first_sequence: (shard * rows) as u32,
         });
         let weights = Tensor::from_inner(self.state.weights.clone());
         let model = params::with_values(self.skeleton.clone(), weights);
-        let nll = model.nll(
+        let loss = model.loss(
             &settings.model,
             &self.tables,
-            rows_of(&batch.tokens),
-            rows_of(&batch.targets),
-            dropout.as_ref(),
+            [rows_of(&batch.tokens), rows_of(&batch.targets)],
+            1.0 / (settings.batch * len) as f32,
+            dropout,
         );
-        let loss = nll.sum() / (settings.batch * len) as f32;
         let grads = loss.backward();
         let value = host(loss.inner())[0];
         (f64::from(value), params::gradients(&model, &grads))
