@@ -9,6 +9,13 @@ use std::{env, fs, process};
 /// `tools/export` writes, else the committed `firmware/model/pocket.bin`. `flash_len` is the room
 /// that the board has for a model.
 pub fn embed(flash_len: u64) {
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+        // Cargo reads .cargo/config.toml, which names the target, from the current folder upwards.
+        let name = env::var("CARGO_PKG_NAME").unwrap_or_default();
+        fail(&format!(
+            "{name} is firmware; build it in its folder: cd firmware/{name} && cargo build --release"
+        ));
+    }
     println!("cargo::rerun-if-env-changed=CHAPBOOK_MODEL");
     // The folder, not the file: model.bin may appear later.
     println!("cargo::rerun-if-changed=../model");

@@ -8,6 +8,7 @@ mod console;
 pub mod generate;
 pub mod line;
 mod log;
+mod panic;
 pub mod prompt;
 mod repl;
 mod report;
@@ -20,6 +21,7 @@ use embedded_io::{Read, ReadReady, Write};
 use runtime::Model;
 
 pub use console::TYPE_AHEAD_BYTES;
+pub use panic::PanicLine;
 pub use repl::PROMPT;
 
 /// What a board lends to the REPL.

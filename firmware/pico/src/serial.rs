@@ -71,7 +71,7 @@ impl core::fmt::Write for Raw {
 pub fn report_panic(info: &PanicInfo<'_>) -> ! {
     cortex_m::interrupt::disable();
     defmt::error!("panic");
-    let _ = write!(Raw, "\r\n{info}\r\n");
+    let _ = write!(Raw, "{}", app::PanicLine(info));
     while pac::UART0.uartfr().read().busy() {}
     cortex_m::asm::delay(embassy_rp::clocks::clk_sys_freq());
     cortex_m::peripheral::SCB::sys_reset()

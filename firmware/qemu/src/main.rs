@@ -14,6 +14,7 @@ use core::panic::PanicInfo;
 
 use cortex_m::peripheral::{NVIC, SCB};
 use defmt_semihosting as _;
+use embedded_hal::delay::DelayNs as _;
 use embedded_io::Write as _;
 use static_cell::ConstStaticCell;
 
@@ -65,7 +66,8 @@ unsafe fn DefaultHandler(number: i16) {
 
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
-    let mut serial = uart::Uart::new();
-    let _ = write!(serial, "\r\n{info}\r\n");
+    cortex_m::interrupt::disable();
+    let _ = write!(uart::Uart::new(), "{}", app::PanicLine(info));
+    fpgaio::Delay.delay_ms(1_000);
     SCB::sys_reset()
 }

@@ -4,10 +4,6 @@
 #[derive(Clone, Copy)]
 pub struct Register(*mut u32);
 
-// SAFETY: a register is only an address; each access is one volatile instruction, and those who
-// share a register say why that is sound.
-unsafe impl Send for Register {}
-
 impl Register {
     /// Names the register at `address`.
     ///
