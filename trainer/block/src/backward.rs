@@ -62,6 +62,7 @@ pub(crate) fn backward_on(
     shape.check();
     batch.check(shape);
     params.check(shape);
+    grads.check(params);
     let tokens = batch.batch * batch.len * shape.d_model;
     assert!(
         dx_out.len() == tokens && dx_in.len() == tokens,

@@ -62,6 +62,13 @@ pub struct Mask {
 }
 
 impl Mask {
+    /// Returns the words that make the mask, for a device that makes it itself: what an index is
+    /// xored with before and within the hash, the threshold below which a value is dropped.
+    #[must_use]
+    pub const fn words(&self) -> [u32; 3] {
+        [self.before, self.after, self.threshold]
+    }
+
     /// Returns the factor of a value: 0, or `1 / (1 - rate)`.
     ///
     /// The index of an attention probability is [`attention_index`], that of an element of the residual

@@ -102,7 +102,7 @@ pub struct Params<'a> {
 
 /// Gradients of a block's parameters, shaped like [`Params`]; the backward pass adds to them.
 ///
-/// A bias without a place for its gradient is an error of the caller, a place without a bias too.
+/// A tensor has a gradient exactly if it is there.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the fields are the tensors of `Params`")]
 pub struct Grads<'a> {
@@ -199,6 +199,34 @@ impl Params<'_> {
             assert!(
                 found == want,
                 "{name} has {found} values, {s:?} needs {want}"
+            );
+        }
+    }
+}
+
+impl Grads<'_> {
+    pub(crate) fn check(&self, p: &Params<'_>) {
+        let pairs = [
+            ("g_attn", Some(p.g_attn), Some(&*self.g_attn)),
+            ("b_attn", p.b_attn, self.b_attn.as_deref()),
+            ("w_qkv", Some(p.w_qkv), Some(&*self.w_qkv)),
+            ("b_qkv", p.b_qkv, self.b_qkv.as_deref()),
+            ("w_o", Some(p.w_o), Some(&*self.w_o)),
+            ("b_o", p.b_o, self.b_o.as_deref()),
+            ("g_ffn", Some(p.g_ffn), Some(&*self.g_ffn)),
+            ("b_ffn", p.b_ffn, self.b_ffn.as_deref()),
+            ("w_gate", p.w_gate, self.w_gate.as_deref()),
+            ("b_gate", p.b_gate, self.b_gate.as_deref()),
+            ("w_up", Some(p.w_up), Some(&*self.w_up)),
+            ("b_up", p.b_up, self.b_up.as_deref()),
+            ("w_down", Some(p.w_down), Some(&*self.w_down)),
+            ("b_down", p.b_down, self.b_down.as_deref()),
+        ];
+        for (name, param, grad) in pairs {
+            let (want, found) = (param.map(<[f32]>::len), grad.map(<[f32]>::len));
+            assert!(
+                want == found,
+                "gradient of {name} has {found:?} values, {name} {want:?}"
             );
         }
     }

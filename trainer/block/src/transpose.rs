@@ -19,25 +19,15 @@ pub(crate) fn transpose(
     }
     assert!(cols <= src_step && (rows - 1) * src_step + cols <= src.len());
     assert!(rows <= dst_step && (cols - 1) * dst_step + rows <= dst.len());
-    let (mut whole_rows, mut whole_cols) = (0, 0);
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        (whole_rows, whole_cols) = (rows / 8 * 8, cols / 8 * 8);
+    if rows >= 8 && cols >= 8 && std::arch::is_x86_feature_detected!("avx2") {
+        let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
         // SAFETY: AVX2 is there, and the blocks lie inside both matrices by the asserts above.
-        unsafe {
-            avx2::blocks(
-                src.as_ptr(),
-                src_step,
-                whole_rows,
-                whole_cols,
-                dst.as_mut_ptr(),
-                dst_step,
-            );
-        }
+        unsafe { avx2::blocks(src, src_step, rows, cols, dst, dst_step) };
+        return;
     }
     for r in 0..rows {
-        let first = if r < whole_rows { whole_cols } else { 0 };
-        for c in first..cols {
+        for c in 0..cols {
             dst[c * dst_step + r] = src[r * src_step + c];
         }
     }
@@ -50,7 +40,7 @@ mod avx2 {
         _mm256_storeu_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
     };
 
-    /// Transposes 8 x 8 blocks.
+    /// Transposes 8 x 8 blocks; the last ones overlap those before them where 8 does not divide a side.
     ///
     /// The halves of a block are brought into place by the loads (`vinsertf128` from memory uses no
     /// shuffle port), which leaves two shuffles per row.
@@ -58,7 +48,7 @@ mod avx2 {
     /// # Safety
     ///
     /// AVX2 is available; `src` is readable as `[rows, cols]` and `dst` writable as `[cols, rows]` at
-    /// their steps; `rows` and `cols` are multiples of 8.
+    /// their steps; `rows` and `cols` are at least 8.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn blocks(
         src: *const f32,
@@ -69,7 +59,9 @@ mod avx2 {
         dst_step: usize,
     ) {
         for r in (0..rows).step_by(8) {
+            let r = r.min(rows - 8);
             for c in (0..cols).step_by(8) {
+                let c = c.min(cols - 8);
                 // SAFETY: the block at (r, c) lies inside both matrices by the function's contract.
                 unsafe {
                     block(
