@@ -2,6 +2,9 @@
 //!
 //! `cargo run --release -p block --example speed [SECONDS [NAME]]`
 //!
+//! `best` is the fastest step, `CPU` counts the time that Linux had the thread running: neither suffers
+//! from what else runs on the machine as much as the mean does.
+//!
 //! FLOPs are `6 * parameters` per token (no embedding) plus `6 * n_layer * d_model * len` for causal
 //! attention, the usual count of a step.
 
@@ -119,6 +122,13 @@ impl LayerGrads {
     }
 }
 
+/// Seconds that this thread has been running, where the system tells.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = stat.split(' ').next().and_then(|n| n.parse::<f64>().ok());
+    nanoseconds.map_or(f64::NAN, |n| n / 1e9)
+}
+
 fn run(case: &Case, seconds: f64) {
     let mut seed = 1;
     let s = &case.shape;
@@ -141,6 +151,7 @@ fn run(case: &Case, seconds: f64) {
     let mut buffers = HeadBuffers::new();
 
     let (mut forward, mut head, mut backward, mut best) = (0.0, 0.0, 0.0, f64::INFINITY);
+    let mut cpu_start = 0.0;
     let (mut steps, start) = (0_u64, Instant::now());
     while steps < 3 || start.elapsed().as_secs_f64() < seconds {
         let batch = |layer: usize| Batch {
@@ -211,7 +222,11 @@ fn run(case: &Case, seconds: f64) {
             best = best.min((end - begin).as_secs_f64());
         }
         steps += 1;
+        if steps == 1 {
+            cpu_start = cpu_seconds();
+        }
     }
+    let cpu = cpu_seconds() - cpu_start;
     let d = s.d_model;
     let matrices = s.qkv_dim() * d + d * s.attention_dim() + 2 * d * s.d_ff;
     let params = case.n_layer * matrices + w_out.len();
@@ -219,10 +234,11 @@ fn run(case: &Case, seconds: f64) {
     let n = (steps - 1) as f64 * tokens as f64;
     let rate = n / (forward + head + backward);
     println!(
-        "{:<22} {:>7} params  {:>8.0} tokens/s mean, {:>8.0} best  {:>6.1} GFLOP/s best  forward {:>4.1} %, head {:>4.1} %",
+        "{:<22} {:>7} params  {:>8.0} tokens/s mean, {:>8.0} CPU, {:>8.0} best  {:>6.1} GFLOP/s best  forward {:>4.1} %, head {:>4.1} %",
         case.name,
         params,
         rate,
+        n / cpu,
         tokens as f64 / best,
         flops * tokens as f64 / best / 1e9,
         100.0 * forward / (forward + head + backward),
