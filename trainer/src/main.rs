@@ -2,7 +2,13 @@
 
 use std::process::ExitCode;
 
-use trainer::cli::{self, Action};
+use anyhow::{Result, bail};
+use burn_flex::{Flex, FlexDevice};
+use cli::Action;
+use gpt::request::TrainArgs;
+use gpt::run::{self, Plan};
+
+mod cli;
 
 /// burn allocates every intermediate tensor anew; the system's allocator gives pages back to the
 /// kernel in between and has them zeroed again.
@@ -12,15 +18,38 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let matches = cli::command().get_matches();
     let result = cli::action(&matches).and_then(|action| match action {
-        Action::Train(args) => trainer::run::train(&args),
-        Action::Eval(args) => trainer::eval::eval(&args),
-        Action::Sample(args) => trainer::run::sample(&args),
+        Action::Train(args) => train(&args),
+        Action::Eval(args) => gpt::eval::eval(&args),
+        Action::Sample(args) => run::sample(&args),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Trains on the device that is asked for, or on the best there is, and says which.
+fn train(args: &TrainArgs) -> Result<()> {
+    let found = match args.device.as_str() {
+        "cpu" => Err("as asked".to_owned()),
+        "auto" => cuda::devices(),
+        "cuda" => match cuda::devices() {
+            Ok(count) => Ok(count),
+            Err(reason) => bail!("{reason}; use --device cpu or --device auto"),
+        },
+        other => bail!("there is no device {other:?}; expected auto, cpu or cuda"),
+    };
+    match found {
+        Ok(count) => {
+            println!("device: CUDA (burn-cuda), the first of {count}");
+            cuda::train(Plan::new(args, "pico2")?)
+        }
+        Err(reason) => {
+            println!("device: CPU (burn-flex); {reason}");
+            run::train::<Flex>(Plan::new(args, "pocket")?, &FlexDevice)
         }
     }
 }

@@ -10,7 +10,7 @@ use runtime::Model;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::cli::EvalArgs;
+use crate::request::EvalArgs;
 use crate::evaluation::Evaluator;
 use crate::model::Gpt;
 use crate::run::run_dir;

@@ -1,8 +1,9 @@
-#![doc = include_str!("../README.md")]
+//! A character-level Transformer in burn: model, training run, evaluation, samples.
+//!
+//! Read [`model`] first, then [`ops`], then [`training`].
 
 pub mod backend;
 pub mod batch;
-pub mod cli;
 pub mod dropout;
 pub mod eval;
 pub mod evaluation;
@@ -15,6 +16,7 @@ pub mod optimizer;
 pub mod params;
 pub mod presets;
 pub mod progress;
+pub mod request;
 pub mod rng;
 pub mod run;
 pub mod sample;

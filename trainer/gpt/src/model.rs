@@ -126,23 +126,25 @@ impl<B: Backend> Gpt<B> {
 }
 
 impl<B: Ops> Gpt<B> {
-    /// Returns the residual stream after the last block.
+    /// Returns the residual stream before the first block: embedding and position.
     ///
     /// # Shapes
     ///
     /// - `tokens`: `[batch, len]`, `len` at most that of `tables`
     /// - result: `[batch, len, d_model]`
-    pub fn trunk(
+    pub fn embed(
         &self,
         config: &Config,
         tables: &Tables<B>,
         tokens: Tensor<B, 2, Int>,
-        dropout: Option<Dropout>,
     ) -> Tensor<B, 3> {
         let [batch, len] = tokens.dims();
         let d = usize::from(config.d_model);
         // rows of the embedding, [batch len, d_model]
-        let rows = self.w_embed.val().select(0, tokens.reshape([batch * len]));
+        let rows = self
+            .w_embed
+            .val()
+            .select(0, tokens.reshape([batch * len]));
         let mut x = rows.reshape([batch, len, d]);
         if config.embed_scale {
             x = x.mul_scalar((d as f32).sqrt());
@@ -153,6 +155,18 @@ impl<B: Ops> Gpt<B> {
         if let Some(sines) = &tables.sines {
             x = x + sines.clone().slice([0..len]).unsqueeze();
         }
+        x
+    }
+
+    /// Returns the residual stream after the last block; shapes as in [`Gpt::embed`].
+    pub fn trunk(
+        &self,
+        config: &Config,
+        tables: &Tables<B>,
+        tokens: Tensor<B, 2, Int>,
+        dropout: Option<Dropout>,
+    ) -> Tensor<B, 3> {
+        let mut x = self.embed(config, tables, tokens);
         for (index, layer) in self.layers.iter().enumerate() {
             let dropout = dropout.map(|dropout| Dropout {
                 layer: index as u32,

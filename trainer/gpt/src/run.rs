@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use burn_cuda::{Cuda, CudaDevice};
-use burn_flex::{Flex, FlexDevice};
 use checkpoint::{Board, Checkpoint, Corpus, blob, runs};
 
-use crate::backend::{self, Device, TrainBackend};
-use crate::cli::{SampleArgs, TrainArgs};
+use crate::backend::TrainBackend;
+use crate::request::{SampleArgs, TrainArgs};
 use crate::evaluation::mean;
 use crate::metrics::{Line, Metrics};
 use crate::progress::Progress;
@@ -28,7 +26,8 @@ const LINES: u64 = 200;
 const CHARS_PER_PARAM: u64 = 20;
 
 /// What a run starts from.
-struct Plan {
+#[derive(Debug)]
+pub struct Plan {
     settings: Settings,
     text: Text,
     name: String,
@@ -36,28 +35,17 @@ struct Plan {
     threads: usize,
 }
 
-/// Trains as the command line asks.
-///
-/// # Errors
-///
-/// Whatever keeps the run from starting or ending well, in a sentence.
-pub fn train(args: &TrainArgs) -> Result<()> {
-    let (device, reason) = backend::choose(&args.device)?;
-    let kind = match device {
-        Device::Cpu => "CPU (burn-flex)",
-        Device::Cuda => "CUDA (burn-cuda)",
-    };
-    println!("device: {kind}; {reason}");
-    let plan = match &args.resume {
-        Some(run) => resumed(args, run)?,
-        None => fresh(args, device)?,
-    };
-    match device {
-        Device::Cpu => go::<Flex>(plan, &FlexDevice),
-        #[cfg(feature = "cuda")]
-        Device::Cuda => go::<Cuda>(plan, &CudaDevice::default()),
-        #[cfg(not(feature = "cuda"))]
-        Device::Cuda => unreachable!(),
+impl Plan {
+    /// Plans the run that is asked for; `default` is the preset of the device.
+    ///
+    /// # Errors
+    ///
+    /// Settings, text or run that cannot be used, in a sentence.
+    pub fn new(args: &TrainArgs, default: &str) -> Result<Self> {
+        match &args.resume {
+            Some(run) => resumed(args, run),
+            None => fresh(args, default),
+        }
     }
 }
 
@@ -78,11 +66,7 @@ fn corpus(data: Option<&Path>) -> Result<Corpus> {
     Ok(corpus)
 }
 
-fn fresh(args: &TrainArgs, device: Device) -> Result<Plan> {
-    let default = match device {
-        Device::Cpu => "pocket",
-        Device::Cuda => "pico2",
-    };
+fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
     let preset = presets::find(args.preset.as_deref().unwrap_or(default))?;
     let mut settings = preset.settings.with(&args.overrides)?;
     let corpus = corpus(args.data.as_deref())?;
@@ -174,7 +158,12 @@ pub fn run_dir(run: Option<&str>) -> Result<PathBuf> {
     Ok(dir)
 }
 
-fn go<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
+/// Trains on a device, from the plan to the last sentence.
+///
+/// # Errors
+///
+/// A loss that is not finite, or a file that cannot be written.
+pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
     let dir = runs::dir(&plan.name)?;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut trainer = Trainer::<B>::new(plan.settings, plan.text, plan.threads, device)?;

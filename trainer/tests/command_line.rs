@@ -1,0 +1,92 @@
+//! The program as it is typed: what it writes, and what it says to bad input.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn trainer(runs: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_trainer"))
+        .env("CHAPBOOK_RUNS", runs)
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
+    let dir = common::scratch("run");
+    let data = dir.join("words.txt");
+    std::fs::write(&data, common::corpus().text).unwrap();
+    let data = data.to_str().unwrap();
+    let run = ["--preset", "test", "--data", data, "--name", "one", "--device", "cpu"];
+    let output = trainer(&dir, &run);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.starts_with("device: CPU"), "{said}");
+    assert!(said.contains("tools/export one"), "{said}");
+    for file in common::FILES {
+        assert!(dir.join("one").join(file).is_file(), "{file}");
+    }
+    let again = trainer(&dir, &run);
+    assert!(!again.status.success());
+    assert!(text(&again).contains("--resume one"), "{}", text(&again));
+
+    let output = trainer(&dir, &["sample", "--prompt", "to be", "--len", "20"]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).starts_with("to be"));
+
+    let output = trainer(&dir, &["eval", "one", "--json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for key in ["val", "val_first", "val_second", "f32", "f32_ema", "context_len"] {
+        assert!(report[key].is_number(), "{key} in {report}");
+    }
+    assert!(report.get("streaming").is_some());
+    assert_eq!(report["blob_sha256"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn bad_input_is_answered_with_what_to_do() {
+    let dir = common::scratch("bad");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let empty = file("empty.txt", b"");
+    let latin = file("latin.txt", b"caf\xe9");
+    let short = file("short.txt", b"too short");
+    let words = file("words.txt", common::corpus().text.as_bytes());
+    let cases: &[(&[&str], &str)] = &[
+        (&["--preset", "pockt"], "pocket, lesson, pico2, full, test"),
+        (&["lessn"], "lesson"),
+        (&["--data", &empty], "empty"),
+        (&["--data", &latin], "UTF-8"),
+        (&["--data", &short], "characters"),
+        (&["--data", "no/such/file"], "no/such/file"),
+        (&["--device", "tpu"], "auto, cpu or cuda"),
+        (&["--data", &words, "--norm", "batch"], "layernorm"),
+        (&["--data", &words, "--n-layer", "two"], "expected a number"),
+        (&["--data", &words, "--n-layer", "70000"], "--n-layer"),
+        (&["--data", &words, "--n-head", "5"], "multiple of n_head"),
+        (&["--data", &words, "--batch", "5"], "shards"),
+        (&["--data", &words, "--lr", "-1"], "lr is -1"),
+        (&["--data", &words, "--board", "uno"], "pico"),
+        (&["--data", &words, "--board", "pico", "--d-model", "2048"], "bytes"),
+        (&["--data", &words, "--name", "../x"], "name"),
+        (&["--resume", "nowhere"], "nowhere"),
+        (&["sample"], "cargo run --release -p trainer"),
+    ];
+    for (args, expected) in cases {
+        let output = trainer(&dir, args);
+        let said = text(&output);
+        assert!(!output.status.success(), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+        assert!(!said.contains("panicked"), "{args:?}: {said}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Gradients: finite, those of the plain path, clipped by their global norm.
+
+mod common;
+
+use burn::tensor::{Tensor, TensorData};
+use burn_autodiff::Autodiff;
+use burn_flex::{Flex, FlexDevice};
+use gpt::evaluation::host;
+use gpt::model::Gpt;
+use gpt::ops::{plain_head_nll, plain_layer};
+use gpt::settings::Settings;
+use gpt::tables::Tables;
+use gpt::{init, optimizer, params};
+
+type Train = Autodiff<Flex>;
+
+const ROWS: usize = 2;
+
+/// Loss and gradients of random rows, with every `w_o` and `w_down` away from zero.
+fn loss_and_grads(settings: &Settings, dropout: Option<block::Dropout>, fused: bool) -> (f32, Vec<f32>) {
+    let (config, len) = (settings.model, settings.train_len);
+    let device = FlexDevice;
+    let skeleton = Gpt::<Train>::zeroed(&config, &device);
+    let entries = params::entries(&skeleton);
+    let weights = init::weights(&config, &entries, 1)
+        .into_iter()
+        .enumerate()
+        .map(|(i, w)| w + 0.1 * (i as f32).sin())
+        .collect();
+    let leaf = Tensor::from_inner(optimizer::upload::<Flex>(weights, &device));
+    let model = params::with_values(skeleton, leaf);
+    let tables = Tables::new(&config, len, &device);
+    let token = |i: usize| (i * i + 3 * i) as i32 % i32::from(config.vocab_size);
+    let rows = |shift: usize| {
+        let values: Vec<i32> = (shift..ROWS * len + shift).map(token).collect();
+        Tensor::from_data(TensorData::new(values, [ROWS, len]), &device)
+    };
+    let loss = if fused {
+        model.loss(&config, &tables, [rows(0), rows(1)], 0.01, dropout)
+    } else {
+        let mut x = model.embed(&config, &tables, rows(0));
+        for (index, layer) in model.layers.iter().enumerate() {
+            let dropout = dropout.map(|dropout| block::Dropout {
+                layer: index as u32,
+                ..dropout
+            });
+            x = plain_layer(layer, &config, &tables, x, dropout);
+        }
+        plain_head_nll(&model, &config, x, rows(1)).sum() * 0.01
+    };
+    let grads = loss.backward();
+    let value = host(loss.inner())[0];
+    (value, host(params::gradients(&model, &grads)))
+}
+
+fn assert_close(fused: (f32, Vec<f32>), plain: (f32, Vec<f32>)) {
+    assert!((fused.0 - plain.0).abs() <= 1e-5 * plain.0, "{} {}", fused.0, plain.0);
+    let largest = plain.1.iter().fold(0.0_f32, |max, g| max.max(g.abs()));
+    let worst = fused
+        .1
+        .iter()
+        .zip(&plain.1)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0_f32, f32::max);
+    // sums of a few hundred products in another order: about 1e-6 of the largest
+    assert!(worst <= 2e-5 * largest, "{worst} of {largest}");
+}
+
+#[test]
+fn fused_nodes_equal_plain_operations() {
+    for shape in common::SHAPES {
+        let settings = common::settings(shape);
+        assert_close(
+            loss_and_grads(&settings, None, true),
+            loss_and_grads(&settings, None, false),
+        );
+    }
+}
+
+#[test]
+fn fused_dropout_equals_plain_dropout() {
+    let dropout = block::Dropout {
+        rate: 0.3,
+        seed: 5,
+        step: 7,
+        layer: 0,
+        first_sequence: 2,
+    };
+    for shape in common::SHAPES {
+        let settings = common::settings(shape);
+        let fused = loss_and_grads(&settings, Some(dropout), true);
+        assert_ne!(fused.0, loss_and_grads(&settings, None, true).0);
+        assert_close(fused, loss_and_grads(&settings, Some(dropout), false));
+    }
+}
+
+#[test]
+fn gradients_of_every_tensor_are_finite_and_used() {
+    for shape in common::SHAPES {
+        let mut trainer = common::trainer(common::settings(shape), 1);
+        // from the second step on no output projection is zero
+        common::steps(&mut trainer, 2);
+        let (loss, grads) = trainer.gradients();
+        assert!(loss.is_finite());
+        let grads = host(grads);
+        for entry in &trainer.entries {
+            let part = &grads[entry.range()];
+            assert!(part.iter().all(|g| g.is_finite()), "{}", entry.name);
+            assert!(part.iter().any(|&g| g != 0.0), "{} has no gradient", entry.name);
+        }
+    }
+}
+
+#[test]
+fn clipping_is_by_the_global_norm() {
+    let device = FlexDevice;
+    let grads = optimizer::upload::<Flex>(vec![3.0, 0.0, 4.0, 12.0], &device);
+    let norm = optimizer::global_norm(&grads);
+    assert_eq!(host(norm.clone()), [13.0]);
+    let clipped = host(optimizer::clip(grads.clone(), norm.clone(), 1.0));
+    let length = clipped.iter().map(|g| g * g).sum::<f32>().sqrt();
+    assert!((length - 1.0).abs() < 1e-5);
+    assert!((clipped[3] / clipped[0] - 4.0).abs() < 1e-5);
+    // below the limit nothing changes
+    assert_eq!(host(optimizer::clip(grads.clone(), norm, 20.0)), host(grads));
+}
