@@ -1,5 +1,6 @@
 //! What the parity tests share: models of every shape, and the mathematics once more in `f64`.
 
+pub mod budget;
 pub mod compare;
 pub mod emulators;
 pub mod reference;

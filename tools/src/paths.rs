@@ -10,6 +10,17 @@ pub fn default_blob() -> PathBuf {
     runs::repository().join("firmware/model/model.bin")
 }
 
+/// Returns the blob that boards embed: the exported one, or else the committed one.
+#[must_use]
+pub fn embedded_blob() -> PathBuf {
+    let exported = default_blob();
+    if exported.exists() {
+        exported
+    } else {
+        exported.with_file_name("pocket.bin")
+    }
+}
+
 /// Writes a path relative to the current folder if it lies below.
 #[must_use]
 pub fn display(path: &Path) -> String {

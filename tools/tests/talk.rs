@@ -1,0 +1,65 @@
+//! `talk` answers in the words of the runtime, and says what is wrong.
+
+mod common;
+
+use app::generate::{self, Request};
+use checkpoint::AlignedBytes;
+use common::{Folder, printed, refused};
+use runtime::{Model, Session};
+
+const EXPORT: &str = env!("CARGO_BIN_EXE_export");
+const TALK: &str = env!("CARGO_BIN_EXE_talk");
+
+fn exported(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.save("run", "best.ckpt", &folder.checkpoint(1));
+    printed(&folder.run(EXPORT, &["-o", "good.bin"]));
+    folder
+}
+
+#[test]
+fn same_seed_and_prompt_give_the_text_of_the_runtime() {
+    let folder = exported("talk");
+    let bytes = AlignedBytes::from(folder.read("good.bin").as_slice());
+    let model = Model::from_bytes(&bytes).unwrap();
+    let mut state = vec![0; model.config().state_words()];
+    let mut session = Session::new(&model, &mut state).unwrap();
+    let prompt: Vec<u16> = "ROMEO:\n"
+        .chars()
+        .map(|char| model.vocab().token(char).unwrap())
+        .collect();
+    let request = Request {
+        seed: 7,
+        len: 50,
+        ..Request::default()
+    };
+    let mut text = String::new();
+    let hash = generate::text(&mut session, &prompt, request, |char| text.push(char)).unwrap();
+    let arguments = [
+        "--blob",
+        "good.bin",
+        "--seed",
+        "7",
+        "--len",
+        "50",
+        r"ROMEO:\n",
+    ];
+    let found = printed(&folder.run(TALK, &arguments));
+    assert_eq!(found, format!("{text}\n(logits hash {hash:016x})\n"));
+    let mut other = arguments;
+    other[3] = "8";
+    assert_ne!(printed(&folder.run(TALK, &other)), found);
+}
+
+#[test]
+fn what_cannot_be_used_is_said() {
+    let folder = exported("talk-errors");
+    let said = printed(&folder.run(TALK, &["--blob", "good.bin", "--len", "3", "R#O"]));
+    assert!(said.contains("not in the vocabulary: '#' U+0023"), "{said}");
+    let run = |arguments: &[&str]| refused(&folder.run(TALK, arguments));
+    assert!(run(&["--blob", "good.bin", "--temp", "inf", "a"]).contains("temperature must be"));
+    assert!(run(&["--blob", "good.bin", "--topp", "2", "a"]).contains("top_p must be"));
+    assert!(run(&["--blob", "none.bin", "a"]).contains("make a blob with tools/export"));
+    std::fs::write(folder.path.join("bad.bin"), [0xFF; 64]).unwrap();
+    assert!(run(&["--blob", "bad.bin", "a"]).contains("there is no model here"));
+}
