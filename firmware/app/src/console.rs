@@ -63,13 +63,8 @@ impl<S: Read + ReadReady + Write> Console<S> {
         let mut interrupted = false;
         let mut bytes = [0; 32];
         loop {
-            match self.serial.read_ready() {
-                Ok(true) => {}
-                Ok(false) => return interrupted,
-                Err(_) => {
-                    self.receive_errors = self.receive_errors.saturating_add(1);
-                    return interrupted;
-                }
+            if !matches!(self.serial.read_ready(), Ok(true)) {
+                return interrupted;
             }
             match self.serial.read(&mut bytes) {
                 Ok(0) => return interrupted,
@@ -83,7 +78,11 @@ impl<S: Read + ReadReady + Write> Console<S> {
                         }
                     }
                 }
-                Err(_) => self.receive_errors = self.receive_errors.saturating_add(1),
+                Err(_) => {
+                    // One error a pass: a receiver that is broken for good must not stop the text.
+                    self.receive_errors = self.receive_errors.saturating_add(1);
+                    return interrupted;
+                }
             }
         }
     }

@@ -2,11 +2,16 @@
 
 mod support;
 
+use std::rc::Rc;
+
 use app::generate::{self, Request};
 use app::line::LINE_BYTES;
 use app::{TYPE_AHEAD_BYTES, prompt};
 use runtime::{Model, Session, Settings};
-use support::{Led, STATE_WORDS, Terminal, When, answers, answers_of, blob, converse, run};
+use support::{
+    Led, STATE_WORDS, Terminal, When, answers, answers_of, blob, blob_without_newline, converse,
+    run,
+};
 
 /// The text that the host makes of a prompt, and its logits hash.
 fn host(line: &str, request: Request) -> (String, u64) {
@@ -378,6 +383,36 @@ fn nobody_listening_stops_nothing() {
     terminal.deaf = true;
     terminal.type_ahead(b"/len 20\rROMEO:\r/stats\r");
     run(terminal, Led::default(), &blob(), STATE_WORDS);
+}
+
+#[test]
+fn lost_bytes_are_said_and_a_broken_receiver_stops_nothing() {
+    for (overruns, said) in [(2, "2 times"), (1_000_000, " times")] {
+        let seen = Rc::default();
+        let mut terminal = Terminal::new(&seen, &[]);
+        terminal.type_ahead(b"/len 20\rROMEO:\r");
+        terminal.overruns = overruns;
+        run(terminal, Led::default(), &blob(), STATE_WORDS);
+        let seen = String::from_utf8(seen.borrow().clone()).unwrap();
+        assert!(
+            seen.contains("(bytes were lost on the line ") && seen.contains(said),
+            "{seen}"
+        );
+        assert!(seen.ends_with("\r\n> "), "{seen}");
+    }
+}
+
+#[test]
+fn a_vocabulary_without_newline_starts_from_its_first_character() {
+    let answers = answers_of(
+        &blob_without_newline(),
+        STATE_WORDS,
+        &["/len 40", "", r"\n", "\t"],
+    );
+    assert_eq!(answers[1].chars().count(), 40);
+    assert!(answers[2].starts_with("(dropped: 1 not in the vocabulary: U+000A)\n"));
+    assert!(answers[2].ends_with(&answers[1]), "{}", answers[2]);
+    assert_eq!(answers[3], answers[1]);
 }
 
 #[test]

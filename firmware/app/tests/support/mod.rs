@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use app::Board;
-use checkpoint::{AlignedBytes, blob, synthetic};
+use checkpoint::{AlignedBytes, Checkpoint, blob, synthetic};
 use embedded_io::{ErrorType, Read, ReadReady, Write};
 use runtime::{Activation, Config, Norm, Position, Provenance};
 
@@ -35,7 +35,17 @@ pub(crate) const CONFIG: Config = Config {
 
 /// A blob with random weights over the vocabulary of tiny Shakespeare.
 pub(crate) fn blob() -> AlignedBytes {
-    let checkpoint = synthetic::checkpoint(CONFIG, 7);
+    blob_of(synthetic::checkpoint(CONFIG, 7))
+}
+
+/// As [`blob`], for a text without line ends.
+pub(crate) fn blob_without_newline() -> AlignedBytes {
+    let mut checkpoint = synthetic::checkpoint(CONFIG, 7);
+    checkpoint.vocab = checkpoint.vocab.replace('\n', "\t");
+    blob_of(checkpoint)
+}
+
+fn blob_of(checkpoint: Checkpoint) -> AlignedBytes {
     let provenance = Provenance {
         run: "tiny",
         corpus_sha256: [0xab; 32],
@@ -74,9 +84,21 @@ pub(crate) struct Terminal {
     since: usize,
     /// Every write fails: nobody listens.
     pub(crate) deaf: bool,
+    /// So many reads fail, as when bytes came faster than they were taken.
+    pub(crate) overruns: u32,
 }
 
 impl Terminal {
+    /// Types by `script` and keeps what it sees in `seen`.
+    pub(crate) fn new(seen: &Rc<RefCell<Vec<u8>>>, script: &[(When, &[u8])]) -> Self {
+        let steps = script.iter().map(|(when, bytes)| (*when, bytes.to_vec()));
+        Self {
+            script: steps.collect(),
+            seen: Rc::clone(seen),
+            ..Self::default()
+        }
+    }
+
     /// Types `bytes` before the board has booted.
     pub(crate) fn type_ahead(&mut self, bytes: &[u8]) {
         self.typed.extend(bytes);
@@ -104,28 +126,32 @@ impl Terminal {
 
 /// A failure of the serial port.
 #[derive(Debug)]
-pub(crate) struct Deaf;
+pub(crate) struct Fault;
 
-impl std::fmt::Display for Deaf {
+impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nobody listens")
+        f.write_str("the line failed")
     }
 }
 
-impl std::error::Error for Deaf {}
+impl std::error::Error for Fault {}
 
-impl embedded_io::Error for Deaf {
+impl embedded_io::Error for Fault {
     fn kind(&self) -> embedded_io::ErrorKind {
         embedded_io::ErrorKind::BrokenPipe
     }
 }
 
 impl ErrorType for Terminal {
-    type Error = Deaf;
+    type Error = Fault;
 }
 
 impl Read for Terminal {
-    fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Deaf> {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Fault> {
+        if self.overruns > 0 {
+            self.overruns -= 1;
+            return Err(Fault);
+        }
         while self.typed.is_empty() && matches!(self.script.front(), Some((When::Idle, _))) {
             self.type_next();
         }
@@ -138,15 +164,15 @@ impl Read for Terminal {
 }
 
 impl ReadReady for Terminal {
-    fn read_ready(&mut self) -> Result<bool, Deaf> {
-        Ok(!self.typed.is_empty())
+    fn read_ready(&mut self) -> Result<bool, Fault> {
+        Ok(!self.typed.is_empty() || self.overruns > 0)
     }
 }
 
 impl Write for Terminal {
-    fn write(&mut self, bytes: &[u8]) -> Result<usize, Deaf> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         if self.deaf {
-            return Err(Deaf);
+            return Err(Fault);
         }
         self.seen.borrow_mut().extend(bytes);
         self.since += bytes.len();
@@ -154,7 +180,7 @@ impl Write for Terminal {
         Ok(bytes.len())
     }
 
-    fn flush(&mut self) -> Result<(), Deaf> {
+    fn flush(&mut self) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -187,14 +213,7 @@ impl embedded_hal::delay::DelayNs for NoDelay {
 /// Runs a board to the end of the script and returns everything it sent.
 pub(crate) fn converse(blob: &[u8], state_words: usize, script: &[(When, &[u8])]) -> String {
     let seen = Rc::default();
-    let terminal = Terminal {
-        script: script
-            .iter()
-            .map(|(when, bytes)| (*when, bytes.to_vec()))
-            .collect(),
-        seen: Rc::clone(&seen),
-        ..Terminal::default()
-    };
+    let terminal = Terminal::new(&seen, script);
     run(terminal, Led::default(), blob, state_words);
     let bytes = seen.borrow().clone();
     String::from_utf8(bytes).expect("only UTF-8 is sent")
