@@ -9,7 +9,7 @@ use gpt::settings::{FIELDS, flag};
 
 /// A parsed command line.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Trains.
     Train(TrainArgs),
     /// Scores.
@@ -20,7 +20,7 @@ pub enum Action {
 
 /// Returns the description of the command line.
 #[must_use]
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     let run = Arg::new("run")
         .value_name("RUN")
         .help("Run folder or its name [default: the newest]");
@@ -157,7 +157,7 @@ fn train_args(command: Command) -> Command {
 /// # Errors
 ///
 /// A model that does not exist.
-pub fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
+pub(crate) fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
     Ok(match matches.subcommand() {
         Some(("eval", matches)) => Action::Eval(EvalArgs {
             run: text(matches, "run"),

@@ -12,7 +12,14 @@ fn an_epoch_uses_every_window_once() {
     let windows = batches.windows();
     assert_eq!(windows, 99);
     let mut starts: Vec<i32> = (0..11)
-        .flat_map(|step| batches.get(step).tokens.into_iter().step_by(10).collect::<Vec<_>>())
+        .flat_map(|step| {
+            batches
+                .get(step)
+                .tokens
+                .into_iter()
+                .step_by(10)
+                .collect::<Vec<_>>()
+        })
         .collect();
     assert_eq!(starts.len(), windows);
     starts.sort_unstable();
@@ -27,7 +34,13 @@ fn targets_follow_their_tokens() {
     for step in [0, 7, 1_000_000] {
         let batch = batches.get(step);
         assert_eq!(batch.tokens.len(), 64);
-        assert!(batch.tokens.iter().zip(&batch.targets).all(|(a, b)| a + 1 == *b));
+        assert!(
+            batch
+                .tokens
+                .iter()
+                .zip(&batch.targets)
+                .all(|(a, b)| a + 1 == *b)
+        );
     }
 }
 

@@ -23,7 +23,9 @@ fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
     let data = dir.join("words.txt");
     std::fs::write(&data, common::corpus().text).unwrap();
     let data = data.to_str().unwrap();
-    let run = ["--preset", "test", "--data", data, "--name", "one", "--device", "cpu"];
+    let run = [
+        "--preset", "test", "--data", data, "--name", "one", "--device", "cpu",
+    ];
     let output = trainer(&dir, &run);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
@@ -43,7 +45,14 @@ fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
     let output = trainer(&dir, &["eval", "one", "--json"]);
     assert!(output.status.success(), "{}", text(&output));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    for key in ["val", "val_first", "val_second", "f32", "f32_ema", "context_len"] {
+    for key in [
+        "val",
+        "val_first",
+        "val_second",
+        "f32",
+        "f32_ema",
+        "context_len",
+    ] {
         assert!(report[key].is_number(), "{key} in {report}");
     }
     assert!(report.get("streaming").is_some());
@@ -77,7 +86,10 @@ fn bad_input_is_answered_with_what_to_do() {
         (&["--data", &words, "--batch", "5"], "shards"),
         (&["--data", &words, "--lr", "-1"], "lr is -1"),
         (&["--data", &words, "--board", "uno"], "pico"),
-        (&["--data", &words, "--board", "pico", "--d-model", "2048"], "bytes"),
+        (
+            &["--data", &words, "--board", "pico", "--d-model", "2048"],
+            "bytes",
+        ),
         (&["--data", &words, "--name", "../x"], "name"),
         (&["--resume", "nowhere"], "nowhere"),
         (&["sample"], "cargo run --release -p trainer"),

@@ -17,7 +17,11 @@ type Train = Autodiff<Flex>;
 const ROWS: usize = 2;
 
 /// Loss and gradients of random rows, with every `w_o` and `w_down` away from zero.
-fn loss_and_grads(settings: &Settings, dropout: Option<block::Dropout>, fused: bool) -> (f32, Vec<f32>) {
+fn loss_and_grads(
+    settings: &Settings,
+    dropout: Option<block::Dropout>,
+    fused: bool,
+) -> (f32, Vec<f32>) {
     let (config, len) = (settings.model, settings.train_len);
     let device = FlexDevice;
     let skeleton = Gpt::<Train>::zeroed(&config, &device);
@@ -54,7 +58,12 @@ fn loss_and_grads(settings: &Settings, dropout: Option<block::Dropout>, fused: b
 }
 
 fn assert_close(fused: (f32, Vec<f32>), plain: (f32, Vec<f32>)) {
-    assert!((fused.0 - plain.0).abs() <= 1e-5 * plain.0, "{} {}", fused.0, plain.0);
+    assert!(
+        (fused.0 - plain.0).abs() <= 1e-5 * plain.0,
+        "{} {}",
+        fused.0,
+        plain.0
+    );
     let largest = plain.1.iter().fold(0.0_f32, |max, g| max.max(g.abs()));
     let worst = fused
         .1
@@ -106,7 +115,11 @@ fn gradients_of_every_tensor_are_finite_and_used() {
         for entry in &trainer.entries {
             let part = &grads[entry.range()];
             assert!(part.iter().all(|g| g.is_finite()), "{}", entry.name);
-            assert!(part.iter().any(|&g| g != 0.0), "{} has no gradient", entry.name);
+            assert!(
+                part.iter().any(|&g| g != 0.0),
+                "{} has no gradient",
+                entry.name
+            );
         }
     }
 }
@@ -122,5 +135,8 @@ fn clipping_is_by_the_global_norm() {
     assert!((length - 1.0).abs() < 1e-5);
     assert!((clipped[3] / clipped[0] - 4.0).abs() < 1e-5);
     // below the limit nothing changes
-    assert_eq!(host(optimizer::clip(grads.clone(), norm, 20.0)), host(grads));
+    assert_eq!(
+        host(optimizer::clip(grads.clone(), norm, 20.0)),
+        host(grads)
+    );
 }

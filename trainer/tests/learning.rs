@@ -34,7 +34,8 @@ fn a_future_token_changes_nothing_before_it() {
 
 #[test]
 fn a_short_text_is_learnt_by_heart() {
-    let text = "a rose is a rose is a rose; the quick brown fox jumps over the lazy dog. ".repeat(12);
+    let text =
+        "a rose is a rose is a rose; the quick brown fox jumps over the lazy dog. ".repeat(12);
     let corpus = Corpus::from_bytes("rose", text.into_bytes()).unwrap();
     let settings = common::settings(&[("dropout", "0"), ("steps", "300")]);
     let text = Text::new(&corpus, 16, false).unwrap();

@@ -3,10 +3,10 @@
 mod common;
 
 use burn_flex::{Flex, FlexDevice};
-use runtime::{Config, Kind};
 use gpt::model::Gpt;
 use gpt::params;
 use gpt::presets::{self, PRESETS};
+use runtime::{Config, Kind};
 
 fn count(config: &Config) -> usize {
     let entries = params::entries(&Gpt::<Flex>::zeroed(config, &FlexDevice));
@@ -74,6 +74,9 @@ fn pico2_fits_a_pico2() {
     let vocab = common::corpus().vocab();
     let board = checkpoint::Board::find("pico2").unwrap();
     board
-        .check(checkpoint::blob::max_len(&config, &vocab), config.state_bytes())
+        .check(
+            checkpoint::blob::max_len(&config, &vocab),
+            config.state_bytes(),
+        )
         .unwrap();
 }

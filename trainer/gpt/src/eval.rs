@@ -10,9 +10,9 @@ use runtime::Model;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::request::EvalArgs;
 use crate::evaluation::Evaluator;
 use crate::model::Gpt;
+use crate::request::EvalArgs;
 use crate::run::run_dir;
 use crate::settings::Settings;
 use crate::shards::Shards;

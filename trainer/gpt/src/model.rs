@@ -141,10 +141,7 @@ impl<B: Ops> Gpt<B> {
         let [batch, len] = tokens.dims();
         let d = usize::from(config.d_model);
         // rows of the embedding, [batch len, d_model]
-        let rows = self
-            .w_embed
-            .val()
-            .select(0, tokens.reshape([batch * len]));
+        let rows = self.w_embed.val().select(0, tokens.reshape([batch * len]));
         let mut x = rows.reshape([batch, len, d]);
         if config.embed_scale {
             x = x.mul_scalar((d as f32).sqrt());

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, bail};
 use checkpoint::{Board, Checkpoint, Corpus, blob, runs};
 
 use crate::backend::TrainBackend;
-use crate::request::{SampleArgs, TrainArgs};
 use crate::evaluation::mean;
 use crate::metrics::{Line, Metrics};
 use crate::progress::Progress;
+use crate::request::{SampleArgs, TrainArgs};
 use crate::settings::Settings;
 use crate::training::{Text, Trainer};
 use crate::{presets, sample};

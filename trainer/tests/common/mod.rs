@@ -10,7 +10,7 @@ use gpt::settings::Settings;
 use gpt::training::{Text, Trainer};
 
 /// Settings of the `test` preset with some fields replaced.
-pub fn settings(overrides: &[(&str, &str)]) -> Settings {
+pub(crate) fn settings(overrides: &[(&str, &str)]) -> Settings {
     let overrides: Vec<_> = overrides
         .iter()
         .map(|&(name, value)| (name.to_owned(), value.to_owned()))
@@ -20,8 +20,10 @@ pub fn settings(overrides: &[(&str, &str)]) -> Settings {
 }
 
 /// A text of 12,000 characters that no short period repeats.
-pub fn corpus() -> Corpus {
-    let words = ["to", "be", "or", "not", "that", "is", "the", "question", "\n"];
+pub(crate) fn corpus() -> Corpus {
+    let words = [
+        "to", "be", "or", "not", "that", "is", "the", "question", "\n",
+    ];
     let mut text = String::new();
     let mut state = 1_u32;
     while text.len() < 12_000 {
@@ -33,13 +35,13 @@ pub fn corpus() -> Corpus {
 }
 
 /// A run over [`corpus`].
-pub fn trainer(settings: Settings, threads: usize) -> Trainer<Flex> {
+pub(crate) fn trainer(settings: Settings, threads: usize) -> Trainer<Flex> {
     let text = Text::new(&corpus(), usize::from(settings.model.context_len), false).unwrap();
     Trainer::new(settings, text, threads, &FlexDevice).unwrap()
 }
 
 /// Weights, average and moments as bits.
-pub fn bits(trainer: &Trainer<Flex>) -> Vec<u32> {
+pub(crate) fn bits(trainer: &Trainer<Flex>) -> Vec<u32> {
     let state = &trainer.state;
     [&state.weights, &state.ema, &state.moment_1, &state.moment_2]
         .into_iter()
@@ -49,14 +51,14 @@ pub fn bits(trainer: &Trainer<Flex>) -> Vec<u32> {
 }
 
 /// Takes `n` steps.
-pub fn steps(trainer: &mut Trainer<Flex>, n: u64) {
+pub(crate) fn steps(trainer: &mut Trainer<Flex>, n: u64) {
     for _ in 0..n {
         trainer.step().unwrap();
     }
 }
 
 /// Every kind of position, norm and activation, with and without biases.
-pub const SHAPES: &[&[(&str, &str)]] = &[
+pub(crate) const SHAPES: &[&[(&str, &str)]] = &[
     &[],
     &[
         ("position", "sinusoidal"),
@@ -86,14 +88,14 @@ pub const SHAPES: &[&[(&str, &str)]] = &[
 ];
 
 /// A folder for files of this process.
-pub fn scratch(name: &str) -> std::path::PathBuf {
+pub(crate) fn scratch(name: &str) -> std::path::PathBuf {
     let dir = std::env::temp_dir().join(format!("chapbook-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }
 
 /// Names of the files of a run.
-pub const FILES: [&str; 6] = [
+pub(crate) const FILES: [&str; 6] = [
     runs::CONFIG,
     runs::METRICS,
     runs::LOSS,
