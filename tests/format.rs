@@ -3,7 +3,7 @@
 use checkpoint::AlignedBytes;
 use parity::shapes::{self, PLAIN};
 use runtime::format::{PRELUDE_LEN, encode, seal};
-use runtime::{Config, ConfigError, LoadError, Model, Session, crc32};
+use runtime::{Config, ConfigError, Layout, LoadError, Model, Session, crc32};
 
 /// Small enough that every bit can be flipped.
 const TINY: Config = Config {
@@ -171,10 +171,10 @@ fn absurd_dimensions_ask_for_nothing() {
     header.config.n_kv_head = 128;
     header.config.n_layer = 256;
     let mut out = AlignedBytes::zeroed(4_096);
-    let error = encode(&header, &mut out).unwrap_err();
+    let error = encode(&header, Layout::Plain, &mut out).unwrap_err();
     assert_eq!(error, runtime::format::EncodeError::TooLarge);
     header.config.n_head = 0;
-    assert!(encode(&header, &mut out).is_err());
+    assert!(encode(&header, Layout::Plain, &mut out).is_err());
 }
 
 #[test]

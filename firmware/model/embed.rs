@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
-/// Copies the chosen model to `OUT_DIR/model.bin`, from where `main.rs` includes it.
+use runtime::{Layout, Model, relayout};
+
+/// Writes the chosen model to `OUT_DIR/model.bin`, from where `main.rs` includes it, with its
+/// weights in the order that the board's core reads them in.
 ///
 /// The choice: the file that `CHAPBOOK_MODEL` names, else `firmware/model/model.bin`, which
 /// `tools/export` writes, else the committed `firmware/model/pocket.bin`. `flash_len` is the room
@@ -23,15 +26,38 @@ pub fn embed(flash_len: u64) {
     println!("cargo::rerun-if-changed={}", source.display());
 
     let target = Path::new(&env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("model.bin");
-    let copied = fs::copy(&source, target);
-    match copied {
-        Err(error) => fail(&format!("cannot read {}: {error}", source.display())),
-        Ok(len) if len > flash_len => fail(&format!(
+    let model = rewrite(&source)
+        .unwrap_or_else(|message| fail(&format!("{}: {message}", source.display())));
+    let len = model.len() as u64;
+    if len > flash_len {
+        fail(&format!(
             "{} has {len} bytes and this board has room for {flash_len}; choose a smaller model",
             source.display()
-        )),
-        Ok(len) => println!("cargo::warning=model: {} ({len} bytes)", source.display()),
+        ));
     }
+    if let Err(error) = fs::write(&target, model) {
+        fail(&format!("cannot write {}: {error}", target.display()));
+    }
+    println!("cargo::warning=model: {} ({len} bytes)", source.display());
+}
+
+/// Reads a blob and lays its weights out for the core that the board is built for.
+fn rewrite(source: &Path) -> Result<Vec<u8>, String> {
+    let target = env::var("TARGET").map_err(|error| error.to_string())?;
+    // Boards with a Cortex-M33 whose runtime has no `dsp` read this layout too, but slowly.
+    let layout = Layout::of_target(&target, true);
+    let bytes = fs::read(source).map_err(|error| error.to_string())?;
+    // Words, because a blob lies at an address divisible by four.
+    let words: Vec<u32> = bytemuck::pod_collect_to_vec(&bytes);
+    let blob = &bytemuck::cast_slice(&words)[..bytes.len()];
+    let model = Model::from_bytes(blob).map_err(|error| error.to_string())?;
+    let tensors: u32 = (model.config().tensors_in(layout))
+        .map(|tensor| tensor.len.next_multiple_of(runtime::TENSOR_ALIGN))
+        .sum();
+    let mut out = vec![0; model.len() - model.tensor_bytes().len() + tensors as usize];
+    let len = relayout(blob, layout, &mut out).map_err(|error| error.to_string())?;
+    out.truncate(len);
+    Ok(out)
 }
 
 fn choose() -> Result<PathBuf, String> {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ConfigError};
 use crate::crc::crc32;
+use crate::layout::Layout;
 use crate::tensor::{TENSOR_ALIGN, TensorMap};
 
 /// First bytes of every blob.
@@ -176,6 +177,7 @@ impl core::error::Error for LoadError {}
 pub(crate) struct Parsed<'a> {
     pub(crate) header: Header<'a>,
     pub(crate) map: TensorMap,
+    pub(crate) layout: Layout,
     pub(crate) tensors: &'a [u8],
     pub(crate) total_len: u32,
     pub(crate) crc: u32,
@@ -233,9 +235,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
             found: crc,
         });
     }
-    if prelude[10] != 0 {
-        return Err(LoadError::UnsupportedLayout(prelude[10]));
-    }
+    let layout = Layout::from_byte(prelude[10]).ok_or(LoadError::UnsupportedLayout(prelude[10]))?;
     let header_end = (PRELUDE_LEN as u32).checked_add(header_len);
     let header_bytes = header_end
         .and_then(|end| body.get(PRELUDE_LEN..end as usize))
@@ -246,11 +246,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
         return Err(LoadError::BadHeader);
     }
     header.config.validate().map_err(LoadError::BadConfig)?;
-    let map = TensorMap::new(&header.config).ok_or(LoadError::BadHeader)?;
-    let layout = layout(header_bytes.len(), &map);
-    if tensor_offset as usize != layout.tensors.start || total_len as usize != layout.total_len {
+    let map = TensorMap::new(&header.config, layout).ok_or(LoadError::BadHeader)?;
+    let sections = sections(header_bytes.len(), &map);
+    if tensor_offset as usize != sections.tensors.start || total_len as usize != sections.total_len
+    {
         return Err(LoadError::BadLength {
-            expected: layout.total_len as u32,
+            expected: sections.total_len as u32,
             found: total_len,
         });
     }
@@ -259,7 +260,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
     Ok(Parsed {
         header,
         map,
-        tensors: &body[layout.tensors],
+        layout,
+        tensors: &body[sections.tensors],
         total_len,
         crc,
     })
@@ -288,17 +290,17 @@ fn check_golden(header: &Header<'_>) -> Result<(), LoadError> {
 
 /// Where the parts of a blob lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct Sections {
     /// The tensor section.
     pub tensors: Range<usize>,
     /// Bytes of the whole blob.
     pub total_len: usize,
 }
 
-fn layout(header_len: usize, map: &TensorMap) -> Layout {
+fn sections(header_len: usize, map: &TensorMap) -> Sections {
     let start = (PRELUDE_LEN + header_len).next_multiple_of(TENSOR_ALIGN as usize);
     let end = start + map.len as usize;
-    Layout {
+    Sections {
         tensors: start..end,
         total_len: end + TRAILER_LEN,
     }
@@ -330,33 +332,37 @@ impl core::error::Error for EncodeError {}
 
 /// Writes prelude, header and padding into `out` and says where the tensors go.
 ///
-/// The caller fills the tensor section (see [`Config::tensors`]) and calls [`seal`]. `out` may be
+/// The caller fills the tensor section (see [`Config::tensors_in`]) and calls [`seal`]. `out` may be
 /// longer than the blob; bytes that nobody writes must be zero.
 ///
 /// # Errors
 ///
 /// See [`EncodeError`].
-pub fn encode(header: &Header<'_>, out: &mut [u8]) -> Result<Layout, EncodeError> {
+pub fn encode(
+    header: &Header<'_>,
+    layout: Layout,
+    out: &mut [u8],
+) -> Result<Sections, EncodeError> {
     header.config.validate().map_err(EncodeError::BadConfig)?;
-    let map = TensorMap::new(&header.config).ok_or(EncodeError::TooLarge)?;
+    let map = TensorMap::new(&header.config, layout).ok_or(EncodeError::TooLarge)?;
     let body = out
         .get_mut(PRELUDE_LEN..)
         .ok_or(EncodeError::BufferTooSmall(0))?;
     let header_len = postcard::to_slice(header, body)
         .map_err(|_| EncodeError::BufferTooSmall(0))?
         .len();
-    let layout = layout(header_len, &map);
-    if out.len() < layout.total_len {
-        return Err(EncodeError::BufferTooSmall(layout.total_len));
+    let sections = sections(header_len, &map);
+    if out.len() < sections.total_len {
+        return Err(EncodeError::BufferTooSmall(sections.total_len));
     }
     out[..8].copy_from_slice(&MAGIC);
     out[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-    out[10..12].copy_from_slice(&[0, 0]);
+    out[10..12].copy_from_slice(&[layout.byte(), 0]);
     out[12..16].copy_from_slice(&(header_len as u32).to_le_bytes());
-    out[16..20].copy_from_slice(&(layout.tensors.start as u32).to_le_bytes());
-    out[20..24].copy_from_slice(&(layout.total_len as u32).to_le_bytes());
-    out[PRELUDE_LEN + header_len..layout.tensors.start].fill(0);
-    Ok(layout)
+    out[16..20].copy_from_slice(&(sections.tensors.start as u32).to_le_bytes());
+    out[20..24].copy_from_slice(&(sections.total_len as u32).to_le_bytes());
+    out[PRELUDE_LEN + header_len..sections.tensors.start].fill(0);
+    Ok(sections)
 }
 
 /// Writes the checksum over all bytes before it into the last four bytes of a complete blob.

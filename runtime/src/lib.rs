@@ -8,7 +8,7 @@
 //! Read [`Model`] first, then [`ops`]. The blob's bytes are specified in `FORMAT.md`.
 
 #![cfg_attr(not(test), no_std)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 // Weights are used in place, so memory order is the blob's order.
 #[cfg(target_endian = "big")]
@@ -18,8 +18,11 @@ mod config;
 mod crc;
 pub mod fixed;
 pub mod format;
+pub mod kernel;
+mod layout;
 mod model;
 pub mod ops;
+mod relayout;
 mod sampler;
 mod session;
 mod state;
@@ -31,7 +34,9 @@ pub use config::{
 };
 pub use crc::{LogitsHash, crc32};
 pub use format::{Golden, Header, LoadError, Provenance};
+pub use layout::Layout;
 pub use model::Model;
+pub use relayout::{RelayoutError, relayout};
 pub use sampler::{Sampler, Settings, SettingsError, SplitMix64};
 pub use session::{PushError, SelfTestError, Session};
 pub use state::StateTooSmall;

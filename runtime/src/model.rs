@@ -5,9 +5,11 @@ use bytemuck::cast_slice;
 use crate::config::{Activation, Config, Position};
 use crate::fixed::{self, Scale};
 use crate::format::{self, Header, LoadError, MAX_EXPONENT};
-use crate::ops::{self, AttendScratch, Gains, Matrix, Past};
+use crate::kernel::Weights;
+use crate::layout::Layout;
+use crate::ops::{self, AttendScratch, Gains, Matrix};
 use crate::state::State;
-use crate::tensor::{Kind, TensorId, TensorMap};
+use crate::tensor::{Kind, TensorId, TensorMap, TensorSpec};
 use crate::vocab::Vocab;
 
 /// A checked blob, used in place.
@@ -15,6 +17,7 @@ use crate::vocab::Vocab;
 pub struct Model<'a> {
     header: Header<'a>,
     map: TensorMap,
+    layout: Layout,
     tensors: &'a [u8],
     total_len: u32,
     crc: u32,
@@ -38,11 +41,12 @@ impl<'a> Model<'a> {
         let model = Self {
             header: parsed.header,
             map: parsed.map,
+            layout: parsed.layout,
             tensors: parsed.tensors,
             total_len: parsed.total_len,
             crc: parsed.crc,
         };
-        for tensor in model.config().tensors() {
+        for tensor in model.tensors() {
             let layer = usize::from(tensor.layer.unwrap_or(0));
             let exponent = match tensor.kind {
                 Kind::W8 => model.matrix(tensor.id, layer).exponent,
@@ -87,7 +91,18 @@ impl<'a> Model<'a> {
         self.crc
     }
 
-    /// Returns the tensor section, see [`Config::tensors`].
+    /// Returns the order of the weights in the tensor section.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Returns every tensor of the blob, in blob order.
+    pub fn tensors(&self) -> impl Iterator<Item = TensorSpec> + use<> {
+        self.config().tensors_in(self.layout)
+    }
+
+    /// Returns the tensor section, see [`Model::tensors`].
     #[must_use]
     pub const fn tensor_bytes(&self) -> &'a [u8] {
         self.tensors
@@ -100,14 +115,32 @@ impl<'a> Model<'a> {
 
     fn matrix(&self, id: TensorId, layer: usize) -> Matrix<'a> {
         let (rows, cols) = self.shape(id);
-        let multipliers = (rows * cols).next_multiple_of(4);
-        let exponent = multipliers + (2 * rows).next_multiple_of(4);
+        let weights = self.layout.matrix_len(rows, cols).next_multiple_of(4);
+        let exponent = weights + (2 * rows).next_multiple_of(4);
+        let exponent = self.integers(id, layer, exponent, 1)[0];
+        // In this layout the word is the exponent in 16 bits, then 1 when even columns are biased.
+        let (exponent, biased) = match self.layout {
+            Layout::M4 => (i32::from(exponent as i16), exponent >> 16 == 1),
+            _ => (exponent, false),
+        };
         Matrix {
-            w: cast_slice(self.bytes(id, layer, 0, rows * cols)),
-            multiplier: cast_slice(self.bytes(id, layer, multipliers, 2 * rows)),
-            exponent: self.integers(id, layer, exponent, 1)[0],
-            cols,
+            w: Weights {
+                words: cast_slice(self.bytes(id, layer, 0, weights)),
+                rows,
+                cols,
+                row_len: self.layout.row_len(cols),
+                layout: self.layout,
+                biased,
+            },
+            multiplier: cast_slice(self.bytes(id, layer, weights, 2 * rows)),
+            exponent,
         }
+    }
+
+    /// Returns the weights of a matrix and its exponent.
+    pub(crate) fn weights(&self, id: TensorId, layer: usize) -> (Weights<'a>, i32) {
+        let matrix = self.matrix(id, layer);
+        (matrix.w, matrix.exponent)
     }
 
     fn gains(&self, id: TensorId, layer: usize) -> Gains<'a> {
@@ -150,13 +183,14 @@ impl<'a> Model<'a> {
         let d_model = usize::from(config.d_model);
 
         // embedding of the token: [d_model]
-        let (row, mut scale) = self.matrix(TensorId::WEmbed, 0).row(usize::from(token));
+        let (w_embed, row) = (self.matrix(TensorId::WEmbed, 0), usize::from(token));
+        let mut scale = w_embed.row_scale(row);
         if config.embed_scale {
             let root = (u32::from(config.d_model) << 16).isqrt();
             scale = scale.mul(Scale::new(root, -8));
         }
         state.x.fill(0);
-        add_row(state.x, row, scale);
+        add_row(state.x, &w_embed, row, scale);
         self.add_position(state, at.pos);
 
         for layer in 0..usize::from(config.n_layer) {
@@ -179,14 +213,21 @@ impl<'a> Model<'a> {
         };
         let logits = &mut state.scratch[..usize::from(config.vocab_size)];
         let b_out = self.bias(TensorId::BOut, 0);
-        ops::matvec(&self.matrix(w_out, 0), x_q, x_scale, b_out, logits);
+        ops::matvec(
+            &self.matrix(w_out, 0),
+            x_q,
+            x_scale,
+            b_out,
+            state.lanes,
+            logits,
+        );
     }
 
     /// Adds the position to the embedding, or computes the rotary angles of this position.
     fn add_position(&self, state: &mut State<'_>, pos: u32) {
         if self.config().position == Position::Learned {
-            let (row, scale) = self.matrix(TensorId::WPos, 0).row(pos as usize);
-            add_row(state.x, row, scale);
+            let (w_pos, row) = (self.matrix(TensorId::WPos, 0), pos as usize);
+            add_row(state.x, &w_pos, row, w_pos.row_scale(row));
             return;
         }
         // NOTE: angles are 2^-32 turns and wrap, so a position may grow without end: the angle
@@ -212,7 +253,6 @@ impl<'a> Model<'a> {
         let d_model = usize::from(config.d_model);
         let head_dim = config.head_dim();
         let kv_dim = config.kv_dim();
-        let context_len = usize::from(config.context_len);
         let n_kv_head = usize::from(config.n_kv_head);
         let heads_per_kv = usize::from(config.n_head) / n_kv_head;
 
@@ -226,7 +266,7 @@ impl<'a> Model<'a> {
         let (qkv, scratch) = state.scratch.split_at_mut(config.qkv_dim());
         let b_qkv = self.bias(TensorId::BQkv, layer);
         let w_qkv = self.matrix(TensorId::WQkv, layer);
-        ops::matvec(&w_qkv, x_q, x_scale, b_qkv, qkv);
+        ops::matvec(&w_qkv, x_q, x_scale, b_qkv, state.lanes, qkv);
         let (q, kv) = qkv.split_at_mut(d_model);
         let (k, v) = kv.split_at_mut(kv_dim);
         if config.position == Position::Rope {
@@ -236,30 +276,24 @@ impl<'a> Model<'a> {
 
         // save key and value of this position in the cache
         let cache = &mut state.kv_cache;
-        for kv_head in 0..n_kv_head {
-            let from = kv_head * head_dim..(kv_head + 1) * head_dim;
-            let row = (layer * n_kv_head + kv_head) * context_len + at.slot;
-            let to = row * head_dim..(row + 1) * head_dim;
-            cache.k_scale[row] = ops::quantize(&k[from.clone()], &mut cache.k[to.clone()]).0;
-            cache.v_scale[row] = ops::quantize(&v[from], &mut cache.v[to]).0;
+        let (k_q, v_q) = state.x_q[..2 * head_dim].split_at_mut(head_dim);
+        let heads = k.chunks_exact(head_dim).zip(v.chunks_exact(head_dim));
+        for (head, (k, v)) in (layer * n_kv_head..).zip(heads) {
+            let k_scale = ops::quantize(k, k_q);
+            let v_scale = ops::quantize(v, v_q);
+            cache.store(head, at.slot, (k_q, k_scale), (v_q, v_scale));
         }
 
         // attention, head by head: [d_model] into h
         let mut scratch = AttendScratch {
             scores: scratch,
             weights: state.weights,
+            lanes: state.lanes,
         };
         let factor = ops::score_factor(head_dim);
         let heads = q.chunks_exact(head_dim);
         for (head, (q, out)) in heads.zip(state.h.chunks_exact_mut(head_dim)).enumerate() {
-            let row = (layer * n_kv_head + head / heads_per_kv) * context_len;
-            let rows = row..row + at.n;
-            let past = Past {
-                k: &cache.k[rows.start * head_dim..rows.end * head_dim],
-                v: &cache.v[rows.start * head_dim..rows.end * head_dim],
-                k_scale: &cache.k_scale[rows.clone()],
-                v_scale: &cache.v_scale[rows],
-            };
+            let past = cache.past(layer * n_kv_head + head / heads_per_kv, at.n);
             let q_q = &mut state.x_q[..head_dim];
             let q_scale = ops::quantize(q, q_q);
             ops::attend(q_q, q_scale, factor, &past, &mut scratch, out);
@@ -270,7 +304,7 @@ impl<'a> Model<'a> {
         let x_scale = ops::quantize(state.h, x_q).unpack();
         let b_o = self.bias(TensorId::BO, layer);
         let w_o = self.matrix(TensorId::WO, layer);
-        ops::matvec(&w_o, x_q, x_scale, b_o, state.h);
+        ops::matvec(&w_o, x_q, x_scale, b_o, state.lanes, state.h);
         ops::add(state.x, state.h);
     }
 
@@ -291,7 +325,7 @@ impl<'a> Model<'a> {
         let (hidden, rest) = state.scratch.split_at_mut(d_ff);
         let b_up = self.bias(TensorId::BUp, layer);
         let w_up = self.matrix(TensorId::WUp, layer);
-        ops::matvec(&w_up, x_q, x_scale, b_up, hidden);
+        ops::matvec(&w_up, x_q, x_scale, b_up, state.lanes, hidden);
         let mut exponent = 0;
         match config.activation {
             Activation::Gelu => hidden.iter_mut().for_each(|x| *x = fixed::gelu(*x)),
@@ -301,7 +335,7 @@ impl<'a> Model<'a> {
                 let gate = &mut rest[..d_ff];
                 let b_gate = self.bias(TensorId::BGate, layer);
                 let w_gate = self.matrix(TensorId::WGate, layer);
-                ops::matvec(&w_gate, x_q, x_scale, b_gate, gate);
+                ops::matvec(&w_gate, x_q, x_scale, b_gate, state.lanes, gate);
                 gate.iter_mut().for_each(|x| *x = fixed::silu(*x));
                 ops::multiply(hidden, gate);
             }
@@ -312,7 +346,7 @@ impl<'a> Model<'a> {
         let x_scale = ops::quantize(hidden, x_q).unpack().shl(exponent);
         let b_down = self.bias(TensorId::BDown, layer);
         let w_down = self.matrix(TensorId::WDown, layer);
-        ops::matvec(&w_down, x_q, x_scale, b_down, state.h);
+        ops::matvec(&w_down, x_q, x_scale, b_down, state.lanes, state.h);
         ops::add(state.x, state.h);
     }
 }
@@ -329,10 +363,10 @@ pub(crate) struct Place {
 }
 
 /// Adds a row of a matrix to the stream.
-fn add_row(x: &mut [i32], row: &[i8], scale: Scale) {
+fn add_row(x: &mut [i32], w: &Matrix<'_>, row: usize, scale: Scale) {
     // The weight moves up so that the product keeps its bits.
     let scale = scale.shl(-16);
-    for (x, &w) in x.iter_mut().zip(row) {
-        *x = x.saturating_add(scale.apply(i32::from(w) << 16));
+    for (col, x) in x.iter_mut().enumerate() {
+        *x = x.saturating_add(scale.apply(i32::from(w.w.at(row, col)) << 16));
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::config::Norm;
 use crate::fixed::{ONE, Scale, exp2_neg, mul16, shift};
+use crate::kernel::{self, Vector, Weights};
 
 /// Largest `head_dim`; keeps `dot * 8-bit scale` exact in `i32`.
 pub const MAX_HEAD_DIM: usize = 512;
@@ -14,32 +15,28 @@ pub const MAX_HEAD_DIM: usize = 512;
 ///
 /// # Shapes
 ///
-/// - `w`: `[rows, cols]`, row-major
+/// - `w`: `[rows, cols]`
 /// - `multiplier`: `[rows]`
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
     /// Weights.
-    pub w: &'a [i8],
+    pub w: Weights<'a>,
     /// Multipliers of the rows.
     pub multiplier: &'a [u16],
     /// Exponent of all multipliers.
     pub exponent: i32,
-    /// Width of a row.
-    pub cols: usize,
 }
 
-impl<'a> Matrix<'a> {
-    /// Returns one row and its scale in activation units.
+impl Matrix<'_> {
+    /// Returns the scale of a row in activation units.
     ///
     /// # Panics
     ///
     /// If the matrix has no such row.
     #[must_use]
-    pub fn row(&self, row: usize) -> (&'a [i8], Scale) {
-        let start = row * self.cols;
+    pub fn row_scale(&self, row: usize) -> Scale {
         let multiplier = u32::from(self.multiplier[row]);
-        let scale = Scale::new(multiplier, self.exponent + ONE.trailing_zeros() as i32);
-        (&self.w[start..start + self.cols], scale)
+        Scale::new(multiplier, self.exponent + ONE.trailing_zeros() as i32)
     }
 }
 
@@ -78,18 +75,6 @@ impl PackedScale {
     pub const fn unpack(self) -> Scale {
         Scale::new(self.mantissa() as u32, self.exponent())
     }
-}
-
-/// Computes the dot product of two int8 vectors.
-///
-/// # Numerics
-///
-/// Exact in `i32` for up to 133,144 elements within -127..=127.
-#[inline]
-#[must_use]
-pub fn dot(a: &[i8], b: &[i8]) -> i32 {
-    let product = |(&a, &b): (&i8, &i8)| i32::from(i16::from(a) * i16::from(b));
-    a.iter().zip(b).map(product).sum()
 }
 
 /// Returns the largest magnitude of a vector.
@@ -148,6 +133,7 @@ pub fn quantize(x: &[i32], x_q: &mut [i8]) -> PackedScale {
 ///
 /// - `w`: `[rows, cols]`; `bias`: `[rows]`, activation units
 /// - `x_q`: `[cols]`
+/// - `lanes`: scratch, [`lanes_len`](kernel::lanes_len) of `cols`
 /// - `out`: `[rows]`, activation units
 ///
 /// # Numerics
@@ -158,15 +144,23 @@ pub fn quantize(x: &[i32], x_q: &mut [i8]) -> PackedScale {
 /// # Panics
 ///
 /// If the lengths do not agree.
-pub fn matvec(w: &Matrix<'_>, x_q: &[i8], x_scale: Scale, bias: Option<&[i32]>, out: &mut [i32]) {
-    assert_eq!(x_q.len(), w.cols);
+pub fn matvec(
+    w: &Matrix<'_>,
+    x_q: &[i8],
+    x_scale: Scale,
+    bias: Option<&[i32]>,
+    lanes: &mut [u32],
+    out: &mut [i32],
+) {
+    assert_eq!(x_q.len(), w.w.cols);
     assert_eq!(out.len(), w.multiplier.len());
+    kernel::sums(&w.w, Vector::Int8(x_q), lanes, out);
+
     // The largest possible sum, cut by `cut` bits, has 15 bits and a sign.
-    let cut = 17_u32.saturating_sub((w.cols as u32 * 128 * 127).leading_zeros());
+    let cut = 17_u32.saturating_sub((w.w.cols as u32 * 128 * 127).leading_zeros());
     let scale = x_scale.shl(w.exponent + cut as i32);
-    let rows = w.w.chunks_exact(w.cols).zip(w.multiplier);
-    for (out, (row, &multiplier)) in out.iter_mut().zip(rows) {
-        let sum = dot(row, x_q);
+    for (out, &multiplier) in out.iter_mut().zip(w.multiplier) {
+        let sum = *out;
         let low = (sum as u32 & ((1 << cut) - 1)) * u32::from(multiplier);
         let product = (sum >> cut) * i32::from(multiplier) + (low >> cut) as i32;
         *out = scale.apply(product);
@@ -280,18 +274,18 @@ fn mul15(a: i32, b: i32) -> i32 {
     if b < 0 { -product } else { product }
 }
 
-/// Keys and values of one head: int8 rows with one scale each.
+/// Keys and values of one head, int8 with one scale for each position.
 ///
 /// # Shapes
 ///
-/// - `k`, `v`: `[n, head_dim]`
+/// - `k`: `[n, head_dim]`; `v`: `[head_dim, n]`
 /// - `k_scale`, `v_scale`: `[n]`, each a [`PackedScale`]
 #[derive(Clone, Copy, Debug)]
 pub struct Past<'a> {
     /// Keys.
-    pub k: &'a [i8],
-    /// Values.
-    pub v: &'a [i8],
+    pub k: Weights<'a>,
+    /// Values, transposed.
+    pub v: Weights<'a>,
     /// Scales of the keys.
     pub k_scale: &'a [u16],
     /// Scales of the values.
@@ -305,6 +299,8 @@ pub struct AttendScratch<'a> {
     pub scores: &'a mut [i32],
     /// `[n]` or longer.
     pub weights: &'a mut [i16],
+    /// [`lanes_len`](kernel::lanes_len) of `n` and of `head_dim`, or longer.
+    pub lanes: &'a mut [u32],
 }
 
 /// Returns `log2(e) / sqrt(head_dim)`, the factor of attention scores in octaves.
@@ -350,13 +346,13 @@ pub fn attend(
 
     // scores: [n]; both vectors are in units of 2^-16, the score too
     let factor = factor.mul(q_scale.unpack()).shl(-16);
+    kernel::sums(&past.k, Vector::Int8(q_q), scratch.lanes, scores);
     let mut max = i32::MIN;
-    let keys = past.k.chunks_exact(head_dim).zip(past.k_scale);
-    for (score, (k, &k_scale)) in scores.iter_mut().zip(keys) {
+    for (score, &k_scale) in scores.iter_mut().zip(past.k_scale) {
         let k_scale = PackedScale(k_scale);
         *score = factor
             .shl(k_scale.exponent())
-            .apply(dot(q_q, k) * k_scale.mantissa());
+            .apply(*score * k_scale.mantissa());
         max = max.max(*score);
     }
     let top = past
@@ -378,12 +374,7 @@ pub fn attend(
     }
 
     // weighted sum of the values: [head_dim]
-    out.fill(0);
-    for (v, &weight) in past.v.chunks_exact(head_dim).zip(weights.iter()) {
-        for (out, &v) in out.iter_mut().zip(v) {
-            *out += i32::from(weight) * i32::from(v);
-        }
-    }
+    kernel::sums(&past.v, Vector::Int16(weights), scratch.lanes, out);
     let v_exponent = i32::from(top) - 128;
     let scale = Scale::new(1, v_exponent + 8 + spare as i32).div(sum);
     for out in out.iter_mut() {

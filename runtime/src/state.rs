@@ -1,10 +1,13 @@
 //! Every mutable buffer of a forward pass, split once from the caller's memory.
 
 use core::fmt;
+use core::ops::Range;
 
 use bytemuck::cast_slice_mut;
 
 use crate::config::{Activation, Config};
+use crate::kernel::{self, NATIVE, Weights};
+use crate::ops::{PackedScale, Past};
 
 /// Sizes of the buffers in `u32` words.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +18,7 @@ pub(crate) struct Plan {
     scratch: usize,
     weights: usize,
     x_q: usize,
+    lanes: usize,
     history: usize,
     scales: usize,
     cache: usize,
@@ -24,13 +28,19 @@ const fn max(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
 }
 
+/// Returns the words of the keys (or values) of one head, enough for the layout of every core.
+const fn head_words(context_len: usize, head_dim: usize) -> usize {
+    context_len.next_multiple_of(4) * head_dim.next_multiple_of(4) / 4
+}
+
 impl Plan {
     pub(crate) const fn new(config: &Config) -> Self {
         let d_model = config.d_model as usize;
         let d_ff = config.d_ff as usize;
         let context_len = config.context_len as usize;
         let vocab_size = config.vocab_size as usize;
-        let n_cached = config.n_layer as usize * context_len * config.n_kv_head as usize;
+        let n_head_cached = config.n_layer as usize * config.n_kv_head as usize;
+        let n_cached = n_head_cached * context_len;
         let ff = match config.activation {
             Activation::SwiGlu => 2 * d_ff,
             _ => d_ff,
@@ -45,16 +55,18 @@ impl Plan {
             angles: 2 * config.n_angle(),
             scratch: max(max(attention, ff), head),
             weights: context_len.div_ceil(2),
-            x_q: max(d_model, d_ff).div_ceil(4),
+            x_q: max(max(d_model, d_ff), 2 * config.head_dim()).div_ceil(4),
+            lanes: kernel::lanes_len(max(max(d_model, d_ff), context_len)),
             history: context_len.div_ceil(2),
             scales: n_cached.div_ceil(2),
-            cache: (n_cached * config.head_dim()).div_ceil(4),
+            cache: n_head_cached * head_words(context_len, config.head_dim()),
         };
         plan.words = 2 * plan.d_model
             + plan.angles
             + plan.scratch
             + plan.weights
             + plan.x_q
+            + plan.lanes
             + plan.history
             + 2 * plan.scales
             + 2 * plan.cache;
@@ -97,8 +109,10 @@ pub(crate) struct State<'m> {
     pub(crate) scratch: &'m mut [i32],
     /// Integer attention weights: `[context_len]`.
     pub(crate) weights: &'m mut [i16],
-    /// Quantised input of a matrix: `[max(d_model, d_ff)]`.
+    /// Quantised input of a matrix, or a key and a value: `[max(d_model, d_ff, 2 head_dim)]`.
     pub(crate) x_q: &'m mut [i8],
+    /// Scratch memory of the kernels.
+    pub(crate) lanes: &'m mut [u32],
     /// The last tokens, a ring: `[context_len]`.
     pub(crate) history: &'m mut [u16],
     /// Past keys and values.
@@ -107,16 +121,80 @@ pub(crate) struct State<'m> {
 
 /// Keys and values of past positions, int8 with a scale per position and head.
 ///
+/// Both are matrices in the layout of the target's kernel, one of each for a head of a layer, so
+/// that both products of attention are the kernel's: keys have a row for each position, values a
+/// column. Rows and columns that no position has filled are read too, but never matter: their
+/// products are dropped, or are with 0.
+///
 /// # Shapes
 ///
-/// - `k`, `v`: `[n_layer, n_kv_head, context_len, head_dim]`
+/// - `k`: `[n_layer, n_kv_head, context_len, head_dim]`
+/// - `v`: `[n_layer, n_kv_head, head_dim, context_len]`
 /// - `k_scale`, `v_scale`: `[n_layer, n_kv_head, context_len]`
 #[derive(Debug)]
 pub(crate) struct KvCache<'m> {
-    pub(crate) k: &'m mut [i8],
-    pub(crate) v: &'m mut [i8],
-    pub(crate) k_scale: &'m mut [u16],
-    pub(crate) v_scale: &'m mut [u16],
+    k: &'m mut [u32],
+    v: &'m mut [u32],
+    k_scale: &'m mut [u16],
+    v_scale: &'m mut [u16],
+    context_len: usize,
+    head_dim: usize,
+}
+
+impl KvCache<'_> {
+    /// Stores key and value of the position `slot`; `head` counts through the layers.
+    pub(crate) fn store(
+        &mut self,
+        head: usize,
+        slot: usize,
+        (k, k_scale): (&[i8], PackedScale),
+        (v, v_scale): (&[i8], PackedScale),
+    ) {
+        self.k_scale[head * self.context_len + slot] = k_scale.0;
+        self.v_scale[head * self.context_len + slot] = v_scale.0;
+        let range = self.range(head);
+        let keys: &mut [i8] = cast_slice_mut(&mut self.k[range.clone()]);
+        let row_len = NATIVE.row_len(self.head_dim);
+        for (col, &k) in k.iter().enumerate() {
+            keys[NATIVE.place(slot, col, row_len)] = k;
+        }
+        let values: &mut [i8] = cast_slice_mut(&mut self.v[range]);
+        let row_len = NATIVE.row_len(self.context_len);
+        for (row, &v) in v.iter().enumerate() {
+            values[NATIVE.place(row, slot, row_len)] = v;
+        }
+    }
+
+    /// Returns keys and values of the first `n` positions of a head.
+    pub(crate) fn past(&self, head: usize, n: usize) -> Past<'_> {
+        let range = self.range(head);
+        let scales = head * self.context_len..head * self.context_len + n;
+        Past {
+            k: Weights {
+                words: &self.k[range.clone()],
+                rows: n,
+                cols: self.head_dim,
+                row_len: NATIVE.row_len(self.head_dim),
+                layout: NATIVE,
+                biased: false,
+            },
+            v: Weights {
+                words: &self.v[range],
+                rows: self.head_dim,
+                cols: n,
+                row_len: NATIVE.row_len(self.context_len),
+                layout: NATIVE,
+                biased: false,
+            },
+            k_scale: &self.k_scale[scales.clone()],
+            v_scale: &self.v_scale[scales],
+        }
+    }
+
+    const fn range(&self, head: usize) -> Range<usize> {
+        let words = head_words(self.context_len, self.head_dim);
+        head * words..(head + 1) * words
+    }
 }
 
 impl<'m> State<'m> {
@@ -138,7 +216,6 @@ impl<'m> State<'m> {
         let n_cached = usize::from(config.n_layer)
             * usize::from(config.context_len)
             * usize::from(config.n_kv_head);
-        let n_value = n_cached * config.head_dim();
         Ok(Self {
             x: cast_slice_mut(take(plan.d_model)),
             h: cast_slice_mut(take(plan.d_model)),
@@ -146,12 +223,15 @@ impl<'m> State<'m> {
             scratch: cast_slice_mut(take(plan.scratch)),
             weights: cast_slice_mut(take(plan.weights)),
             x_q: cast_slice_mut(take(plan.x_q)),
+            lanes: take(plan.lanes),
             history: &mut cast_slice_mut(take(plan.history))[..usize::from(config.context_len)],
             kv_cache: KvCache {
                 k_scale: &mut cast_slice_mut(take(plan.scales))[..n_cached],
                 v_scale: &mut cast_slice_mut(take(plan.scales))[..n_cached],
-                k: &mut cast_slice_mut(take(plan.cache))[..n_value],
-                v: &mut cast_slice_mut(take(plan.cache))[..n_value],
+                k: take(plan.cache),
+                v: take(plan.cache),
+                context_len: config.context_len.into(),
+                head_dim: config.head_dim(),
             },
         })
     }

@@ -3,13 +3,14 @@
 use core::fmt;
 
 use crate::config::{Activation, Config, Position};
+use crate::layout::Layout;
 
 /// Number format of a tensor in the blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// int8 `[rows, cols]`, zeros to 4 bytes, a `u16` multiplier per row, zeros to 4 bytes, an
-    /// `i32` exponent: the value is `w * multiplier * 2^exponent`.
+    /// int8 `[rows, cols]` in the blob's [`Layout`], zeros to 4 bytes, a `u16` multiplier per row,
+    /// zeros to 4 bytes, an `i32` exponent: the value is `w * multiplier * 2^exponent`.
     W8,
     /// `i16` `[cols]`, zeros to 4 bytes, an `i32` exponent: the value is `g * 2^exponent`.
     G16,
@@ -154,10 +155,10 @@ impl TensorId {
 
     /// Returns the bytes of the tensor in the blob, padding to [`TENSOR_ALIGN`] included; 0 when
     /// the model has no such tensor.
-    const fn padded_len(self, config: &Config) -> u64 {
+    const fn padded_len(self, config: &Config, layout: Layout) -> u64 {
         match self.shape(config) {
             Some((rows, cols, kind)) => {
-                byte_len(rows, cols, kind).next_multiple_of(TENSOR_ALIGN as u64)
+                byte_len(rows, cols, kind, layout).next_multiple_of(TENSOR_ALIGN as u64)
             }
             None => 0,
         }
@@ -165,10 +166,14 @@ impl TensorId {
 }
 
 /// Returns the bytes of a tensor without the padding that follows it.
-const fn byte_len(rows: u32, cols: u32, kind: Kind) -> u64 {
+const fn byte_len(rows: u32, cols: u32, kind: Kind, layout: Layout) -> u64 {
     let (rows, cols) = (rows as u64, cols as u64);
     match kind {
-        Kind::W8 => (rows * cols).next_multiple_of(4) + (2 * rows).next_multiple_of(4) + 4,
+        Kind::W8 => {
+            let rows_filled = rows.next_multiple_of(layout.block() as u64);
+            let weights = rows_filled * cols.next_multiple_of(layout.word() as u64);
+            weights.next_multiple_of(4) + (2 * rows).next_multiple_of(4) + 4
+        }
         Kind::G16 => (2 * rows * cols).next_multiple_of(4) + 4,
         Kind::I32 | Kind::U32 => 4 * rows * cols,
     }
@@ -189,6 +194,8 @@ pub struct TensorSpec {
     pub cols: u32,
     /// Number format.
     pub kind: Kind,
+    /// Order of the weights.
+    pub layout: Layout,
     /// First byte, relative to the tensor section.
     pub offset: u32,
     /// Bytes, without the padding that follows.
@@ -200,7 +207,10 @@ impl TensorSpec {
     /// byte.
     #[must_use]
     pub const fn multiplier_offset(&self) -> u32 {
-        (self.rows * self.cols).next_multiple_of(4)
+        let weights = self
+            .layout
+            .matrix_len(self.rows as usize, self.cols as usize);
+        weights.next_multiple_of(4) as u32
     }
 
     /// Returns the first byte of the exponent of [`Kind::W8`] and [`Kind::G16`], relative to the
@@ -228,19 +238,20 @@ pub(crate) struct TensorMap {
     offset: [u32; N_TENSOR_ID],
     /// Bytes from one layer to the next.
     layer_len: u32,
+    layout: Layout,
     /// Bytes of the whole section, a multiple of [`TENSOR_ALIGN`].
     pub(crate) len: u32,
 }
 
 impl TensorMap {
     /// Computes the places; `None` when the section would not fit 32-bit offsets.
-    pub(crate) fn new(config: &Config) -> Option<Self> {
+    pub(crate) fn new(config: &Config, layout: Layout) -> Option<Self> {
         let mut offset = [0_u64; N_TENSOR_ID];
         let mut at = 0_u64;
         let mut place = |ids: &[TensorId], at: &mut u64| {
             for &id in ids {
                 offset[id as usize] = *at;
-                *at += id.padded_len(config);
+                *at += id.padded_len(config, layout);
             }
         };
         place(&FRONT, &mut at);
@@ -256,6 +267,7 @@ impl TensorMap {
         Some(Self {
             offset: offset.map(|byte| byte as u32),
             layer_len: layer_len as u32,
+            layout,
             len: at as u32,
         })
     }
@@ -274,19 +286,25 @@ impl TensorMap {
             rows,
             cols,
             kind,
+            layout: self.layout,
             offset: self.offset(id, usize::from(layer.unwrap_or(0))) as u32,
-            len: byte_len(rows, cols, kind) as u32,
+            len: byte_len(rows, cols, kind, self.layout) as u32,
         })
     }
 }
 
 impl Config {
-    /// Returns every tensor of a model of this configuration, in blob order; nothing when the
-    /// configuration is invalid or too large for a blob.
+    /// Returns every tensor of a model of this configuration, in blob order, as a blob of
+    /// [`Layout::Plain`] has them; nothing when the configuration is invalid or too large for a blob.
     pub fn tensors(&self) -> impl Iterator<Item = TensorSpec> + use<> {
+        self.tensors_in(Layout::Plain)
+    }
+
+    /// Returns every tensor as a blob of this layout has them.
+    pub fn tensors_in(&self, layout: Layout) -> impl Iterator<Item = TensorSpec> + use<> {
         let config = *self;
         let map = match config.validate() {
-            Ok(()) => TensorMap::new(&config),
+            Ok(()) => TensorMap::new(&config, layout),
             Err(_) => None,
         };
         map.into_iter().flat_map(move |map| {

@@ -117,6 +117,25 @@ fn blob_of_the_current_version_is_upgraded_to_itself() {
 }
 
 #[test]
+fn layout_is_rewritten_and_comes_back() {
+    let folder = Folder::new("layout");
+    folder.save("run", "best.ckpt", &folder.checkpoint(1));
+    printed(&folder.run(EXPORT, &["-o", "plain.bin"]));
+    printed(&folder.run(EXPORT, &["-o", "direct.bin", "--layout", "m4"]));
+    let output = folder.run(EXPORT, &["plain.bin", "-o", "m4.bin", "--layout", "m4"]);
+    let text = printed(&output);
+    assert!(text.contains("rewritten in the m4 layout"), "{text}");
+    assert_eq!(folder.read("m4.bin"), folder.read("direct.bin"));
+    assert_ne!(folder.read("m4.bin"), folder.read("plain.bin"));
+    printed(&folder.run(EXPORT, &["m4.bin", "-o", "back.bin"]));
+    assert_eq!(folder.read("back.bin"), folder.read("plain.bin"));
+    let output = folder.run(EXPORT, &["plain.bin", "-o", "x.bin", "--layout", "m5"]);
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("known are plain, m0, m4, rv32"), "{error}");
+}
+
+#[test]
 fn blobs_that_cannot_be_upgraded_are_refused() {
     let folder = Folder::new("refused");
     folder.save("run", "best.ckpt", &folder.checkpoint(1));

@@ -83,8 +83,8 @@ fn wrong_self_test_is_a_failure() {
     // The lowest bit only, so that the encoded length stays the same.
     header.golden.logits_hash ^= 1;
     let mut wrong = AlignedBytes::zeroed(bytes.len());
-    let layout = format::encode(&header, &mut wrong).unwrap();
-    wrong[layout.tensors].copy_from_slice(model.tensor_bytes());
+    let sections = format::encode(&header, model.layout(), &mut wrong).unwrap();
+    wrong[sections.tensors].copy_from_slice(model.tensor_bytes());
     format::seal(&mut wrong);
     std::fs::write(folder.path.join("wrong.bin"), &*wrong).unwrap();
     let output = folder.run(INSPECT, &["wrong.bin"]);

@@ -11,7 +11,7 @@ use checkpoint::{
 };
 use clap::Parser;
 use runtime::format::FORMAT_VERSION;
-use runtime::{Model, Provenance};
+use runtime::{Layout, Model, Provenance};
 use tools::input::{self, Input};
 use tools::{paths, report};
 
@@ -29,9 +29,23 @@ struct Arguments {
     /// Where the blob goes; firmware/model/model.bin if left out
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Order of the weights in the blob: plain, or that of a board's core. The boards' own builds
+    /// rewrite what they embed, so plain is what to publish
+    #[arg(long, value_name = "NAME", default_value = "plain", value_parser = layout)]
+    layout: Layout,
     /// The text that the run was trained on, if it is not where the checkpoint says
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+}
+
+fn layout(name: &str) -> Result<Layout, String> {
+    Layout::ALL
+        .into_iter()
+        .find(|layout| layout.name() == name)
+        .ok_or_else(|| {
+            let names = Layout::ALL.map(Layout::name).join(", ");
+            format!("there is no layout {name:?}; known are {names}")
+        })
 }
 
 fn main() -> ExitCode {
@@ -47,15 +61,16 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     match input::open(arguments.input.as_deref())? {
         Input::Checkpoint(path, checkpoint) => {
             let export = export(&checkpoint, arguments.data.as_deref())?;
-            save(&output, &export.blob)?;
+            let blob = blob::relayout(&export.blob, arguments.layout)?;
+            save(&output, &blob)?;
             print_export(out, &path, &checkpoint, &export)?;
-            print_blob(out, &output, &export.blob)
+            print_blob(out, &output, &blob)
         }
         Input::Blob(path, bytes) => {
-            let blob = upgrade(&bytes)
-                .with_context(|| format!("cannot upgrade the blob {}", path.display()))?;
+            let blob = upgrade(&bytes, arguments.layout)
+                .with_context(|| format!("cannot rewrite the blob {}", path.display()))?;
             save(&output, &blob)?;
-            print_upgrade(out, &path, &bytes)?;
+            print_upgrade(out, &path, &bytes, arguments.layout)?;
             print_blob(out, &output, &blob)
         }
     }
@@ -140,9 +155,8 @@ fn dev_tokens(checkpoint: &Checkpoint, corpus: &Corpus) -> anyhow::Result<Vec<u1
     Ok(tokens[Split::of(tokens.len()).dev].to_vec())
 }
 
-fn upgrade(bytes: &AlignedBytes) -> anyhow::Result<AlignedBytes> {
-    let model = Model::from_bytes(bytes)?;
-    Ok(blob::reencode(&model, model.header().provenance)?)
+fn upgrade(bytes: &AlignedBytes, layout: Layout) -> anyhow::Result<AlignedBytes> {
+    Ok(blob::relayout(bytes, layout)?)
 }
 
 fn print_export(
@@ -206,9 +220,16 @@ fn print_export(
     Ok(())
 }
 
-fn print_upgrade(out: &mut dyn Write, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+fn print_upgrade(
+    out: &mut dyn Write,
+    path: &Path,
+    bytes: &[u8],
+    layout: Layout,
+) -> anyhow::Result<()> {
     let found = u16::from_le_bytes([bytes[8], bytes[9]]);
-    let step = if found == FORMAT_VERSION {
+    let step = if found == FORMAT_VERSION && bytes[10] != layout.byte() {
+        format!("rewritten in the {} layout without loss", layout.name())
+    } else if found == FORMAT_VERSION {
         format!("format version {found}, which is the current one; the bytes stay the same")
     } else {
         format!("format version {found}, upgraded to {FORMAT_VERSION} without loss")

@@ -10,7 +10,7 @@ use checkpoint::{AlignedBytes, file};
 use clap::Parser;
 use runtime::fixed::ONE;
 use runtime::format::{FORMAT_VERSION, MAGIC, PRELUDE_LEN, TRAILER_LEN};
-use runtime::{Config, Kind, Model, Session, TensorSpec};
+use runtime::{Config, Kind, Layout, Model, Session, TensorSpec};
 use sha2::{Digest, Sha256};
 use tools::{paths, report};
 
@@ -78,6 +78,7 @@ fn print_file(out: &mut dyn Write, path: &Path, bytes: &[u8]) -> anyhow::Result<
 fn print_header(out: &mut dyn Write, model: &Model<'_>, blob: &[u8]) -> anyhow::Result<()> {
     let crc = format!("{:08x}, correct", model.crc());
     report::line(out, "CRC-32", &crc)?;
+    report::line(out, "layout", model.layout().name())?;
     let sha256 = Sha256::digest(blob);
     report::line(out, "SHA-256", &hex(&sha256))?;
     print_config(out, model.config())?;
@@ -170,7 +171,7 @@ fn print_tensors(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<()> {
         "tensor", "shape", "kind", "first byte", "bytes", "largest value"
     )?;
     let section_start = model.len() - TRAILER_LEN - model.tensor_bytes().len();
-    for spec in model.config().tensors() {
+    for spec in model.tensors() {
         let bytes = &model.tensor_bytes()[spec.offset as usize..][..spec.len as usize];
         writeln!(
             out,
@@ -202,7 +203,11 @@ fn largest(spec: &TensorSpec, bytes: &[u8]) -> String {
             .collect()
     };
     let power = |exponent: i32| f64::from(exponent).exp2();
-    let exponent = words.last().copied().unwrap_or(0);
+    let exponent = match (spec.layout, spec.kind) {
+        // The upper half says whether even columns are biased.
+        (Layout::M4, Kind::W8) => words.last().map_or(0, |&word| i32::from(word as i16)),
+        _ => words.last().copied().unwrap_or(0),
+    };
     let largest = match spec.kind {
         Kind::U32 => {
             let turns = words.iter().map(|word| word.cast_unsigned()).max();

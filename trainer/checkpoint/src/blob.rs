@@ -7,7 +7,10 @@ use runtime::fixed::ONE;
 use runtime::format::{
     EncodeError, Golden, Header, LoadError, PRELUDE_LEN, Provenance, TRAILER_LEN, encode, seal,
 };
-use runtime::{Config, Kind, Model, Sampler, Session, Settings, TENSOR_ALIGN, TensorSpec};
+use runtime::{
+    Config, Kind, Layout, Model, RelayoutError, Sampler, Session, Settings, TENSOR_ALIGN,
+    TensorSpec,
+};
 
 use crate::aligned::AlignedBytes;
 use crate::file::NamedTensor;
@@ -71,12 +74,13 @@ pub fn write(
     // The runtime itself continues the prompt and hashes the logits, so that the test holds for
     // every build of it. Each pass works on a valid blob whose hash is not known yet.
     let prompt = golden_start(vocab);
-    let blob = assemble(&header(&prompt, 0), &section)?;
+    let plain = Layout::Plain;
+    let blob = assemble(&header(&prompt, 0), plain, &section)?;
     let prompt = continue_greedily(&Model::from_bytes(&blob)?)?;
-    let blob = assemble(&header(&prompt, 0), &section)?;
+    let blob = assemble(&header(&prompt, 0), plain, &section)?;
     let hash = golden_hash(&Model::from_bytes(&blob)?)?;
     Ok(Blob {
-        bytes: assemble(&header(&prompt, hash), &section)?,
+        bytes: assemble(&header(&prompt, hash), plain, &section)?,
         tensors,
     })
 }
@@ -94,7 +98,25 @@ pub fn reencode(model: &Model<'_>, provenance: Provenance<'_>) -> Result<Aligned
         provenance,
         ..*model.header()
     };
-    assemble(&header, model.tensor_bytes())
+    assemble(&header, model.layout(), model.tensor_bytes())
+}
+
+/// Rewrites a blob in a layout; from plain to any and back gives the same bytes.
+///
+/// # Errors
+///
+/// What the loader reports when the bytes are no blob.
+pub fn relayout(blob: &[u8], to: Layout) -> Result<AlignedBytes, BlobError> {
+    let model = Model::from_bytes(blob)?;
+    let end = |spec: TensorSpec| spec.offset + spec.len + TENSOR_ALIGN;
+    let section = model.config().tensors_in(to).last().map_or(0, end) as usize;
+    let mut out = AlignedBytes::zeroed(model.len() - model.tensor_bytes().len() + section);
+    let len = runtime::relayout(blob, to, &mut out).map_err(|error| match error {
+        RelayoutError::Load(error) => BlobError::Load(error),
+        RelayoutError::Encode(error) => BlobError::Encode(error),
+    })?;
+    out.truncate(len);
+    Ok(out)
 }
 
 /// Returns an upper bound of the bytes of a blob, before there are weights.
@@ -209,13 +231,17 @@ fn put<T: bytemuck::NoUninit>(out: &mut [u8], at: usize, values: &[T]) {
     out[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-fn assemble(header: &Header<'_>, section: &[u8]) -> Result<AlignedBytes, BlobError> {
+fn assemble(
+    header: &Header<'_>,
+    layout: Layout,
+    section: &[u8],
+) -> Result<AlignedBytes, BlobError> {
     let strings = header.vocab.len() + header.provenance.run.len() + header.golden.prompt.len();
     let room = PRELUDE_LEN + HEADER_ROOM + strings + section.len() + TRAILER_LEN;
     let mut blob = AlignedBytes::zeroed(room);
-    let layout = encode(header, &mut blob)?;
-    blob[layout.tensors].copy_from_slice(section);
-    blob.truncate(layout.total_len);
+    let sections = encode(header, layout, &mut blob)?;
+    blob[sections.tensors].copy_from_slice(section);
+    blob.truncate(sections.total_len);
     seal(&mut blob);
     Ok(blob)
 }

@@ -1,0 +1,185 @@
+//! Every kernel against the reference on awkward sizes and extreme values, then the cycles of each.
+//!
+//! The regions, in order: 64 x 256 weights as a blob has them, the same as attention multiplies a
+//! query by keys, and with the weights of attention.
+
+#![no_std]
+#![no_main]
+
+mod machine;
+
+use core::hint::black_box;
+
+use runtime::kernel::{self, NATIVE, Vector, Weights};
+use runtime::{Layout, SplitMix64};
+
+const MAX_ROWS: usize = 64;
+const MAX_COLS: usize = 600;
+const SIZES: [(usize, usize); 14] = [
+    (1, 1),
+    (4, 1),
+    (1, 4),
+    (3, 2),
+    (5, 3),
+    (4, 8),
+    (7, 12),
+    (12, 7),
+    (64, 48),
+    (9, 172),
+    (13, 173),
+    (6, 519),
+    (4, 520),
+    (2, 600),
+];
+
+static mut WORDS: [u32; MAX_ROWS * MAX_COLS / 4] = [0; MAX_ROWS * MAX_COLS / 4];
+static mut LANES: [u32; MAX_COLS] = [0; MAX_COLS];
+static mut INT8: [i8; MAX_COLS] = [0; MAX_COLS];
+static mut INT16: [i16; MAX_COLS] = [0; MAX_COLS];
+static mut OUT: [i32; MAX_ROWS] = [0; MAX_ROWS];
+static mut EXPECTED: [i32; MAX_ROWS] = [0; MAX_ROWS];
+
+/// What the numbers of a round look like.
+#[derive(Clone, Copy)]
+enum Values {
+    Random,
+    Zero,
+    AllLargest,
+    AllSmallest,
+    Alternating,
+}
+
+impl Values {
+    const ALL: [Self; 5] = [
+        Self::Random,
+        Self::Zero,
+        Self::AllLargest,
+        Self::AllSmallest,
+        Self::Alternating,
+    ];
+
+    fn at(self, index: usize, rng: &mut SplitMix64) -> i8 {
+        match self {
+            Self::Random => (rng.next_below(255) as i32 - 127) as i8,
+            Self::Zero => 0,
+            Self::AllLargest => 127,
+            Self::AllSmallest => -127,
+            Self::Alternating => {
+                if index.is_multiple_of(2) {
+                    127
+                } else {
+                    -127
+                }
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn main() -> ! {
+    // SAFETY: this function runs once and nothing else names the statics.
+    let (words, lanes, int8, int16, out, expected) = unsafe {
+        (
+            &mut *(&raw mut WORDS),
+            &mut *(&raw mut LANES),
+            &mut *(&raw mut INT8),
+            &mut *(&raw mut INT16),
+            &mut *(&raw mut OUT),
+            &mut *(&raw mut EXPECTED),
+        )
+    };
+    let mut rng = SplitMix64::new(1);
+    for (rows, cols) in SIZES {
+        for weights in Values::ALL {
+            for vector in Values::ALL {
+                for biased in [false, NATIVE == Layout::M4 && 127 * 127 * cols < 1 << 23] {
+                    let w = fill(words, rows, cols, biased, weights, &mut rng);
+                    for (index, (a, b)) in int8.iter_mut().zip(int16.iter_mut()).enumerate() {
+                        *a = vector.at(index, &mut rng);
+                        *b = i16::from(*a) * 256 + i16::from(*a);
+                    }
+                    let x = Vector::Int8(&int8[..cols]);
+                    kernel::reference(&w, x, &mut expected[..rows]);
+                    // Nothing may depend on what the scratch memory holds.
+                    lanes.fill(0xDEAD_BEEF);
+                    kernel::sums(&w, x, lanes, &mut out[..rows]);
+                    check(&out[..rows], &expected[..rows]);
+                    if biased {
+                        continue;
+                    }
+                    let x = Vector::Int16(&int16[..cols]);
+                    kernel::reference(&w, x, &mut expected[..rows]);
+                    lanes.fill(0xDEAD_BEEF);
+                    kernel::sums(&w, x, lanes, &mut out[..rows]);
+                    check(&out[..rows], &expected[..rows]);
+                }
+            }
+        }
+    }
+    machine::print("equal", rng.next_u64());
+    measure(words, lanes, int8, int16, out);
+    machine::exit(true)
+}
+
+fn check(found: &[i32], expected: &[i32]) {
+    if found != expected {
+        machine::print("differs", found.len() as u64);
+        machine::exit(false);
+    }
+}
+
+/// Lays a matrix out for the kernel, with rubbish where no element is.
+fn fill<'a>(
+    words: &'a mut [u32],
+    rows: usize,
+    cols: usize,
+    biased: bool,
+    values: Values,
+    rng: &mut SplitMix64,
+) -> Weights<'a> {
+    words.fill(0xA5C3_5A3C);
+    // A row may be longer than its columns, as values in the cache are.
+    let row_len = NATIVE.row_len(cols) + 4 * NATIVE.word() * usize::from(!biased && rows < 8);
+    for row in 0..rows {
+        for col in 0..cols {
+            let place = NATIVE.place(row, col, row_len);
+            let bias = if biased && col.is_multiple_of(2) {
+                0x80
+            } else {
+                0
+            };
+            let byte = values.at(row + col, rng).cast_unsigned() ^ bias;
+            let right = 8 * (place % 4);
+            let word = &mut words[place / 4];
+            *word = *word & !(0xFF << right) | u32::from(byte) << right;
+        }
+    }
+    let len = (NATIVE.block().max(4) * rows.next_multiple_of(NATIVE.block()) * row_len).div_ceil(4);
+    let len = len.min(words.len());
+    Weights {
+        words: &words[..len],
+        rows,
+        cols,
+        row_len,
+        layout: NATIVE,
+        biased,
+    }
+}
+
+fn measure(words: &mut [u32], lanes: &mut [u32], int8: &[i8], int16: &[i16], out: &mut [i32]) {
+    let mut rng = SplitMix64::new(2);
+    let (rows, cols) = (64, 256);
+    let x8 = Vector::Int8(&int8[..cols]);
+    let x16 = Vector::Int16(&int16[..cols]);
+    for (biased, x) in [(NATIVE == Layout::M4, x8), (false, x8), (false, x16)] {
+        let w = fill(words, rows, cols, biased, Values::Random, &mut rng);
+        machine::mark_start();
+        kernel::sums(
+            black_box(&w),
+            black_box(x),
+            lanes,
+            black_box(&mut out[..rows]),
+        );
+        machine::mark_end();
+    }
+}

@@ -1,0 +1,43 @@
+//! The kernel that reads every layout: safe, portable and the definition of the others.
+
+use super::{Vector, Weights};
+use crate::layout::Layout;
+
+pub(super) fn sums(w: &Weights<'_>, x: Vector<'_>, out: &mut [i32]) {
+    match (w.layout, x) {
+        (Layout::Plain, Vector::Int8(x)) => plain(w, x, out, dot8),
+        (Layout::Plain, Vector::Int16(x)) => plain(w, x, out, dot16),
+        (_, Vector::Int8(x)) => any(w, x, out),
+        (_, Vector::Int16(x)) => any(w, x, out),
+    }
+}
+
+fn plain<T>(w: &Weights<'_>, x: &[T], out: &mut [i32], dot: fn(&[i8], &[T]) -> i32) {
+    let bytes: &[i8] = bytemuck::cast_slice(w.words);
+    // The compiler unrolls and vectorises the dot product of a row; a row may be empty only when
+    // the matrix is.
+    let rows = bytes.chunks_exact(w.row_len.max(1));
+    for (out, row) in out.iter_mut().zip(rows) {
+        *out = dot(row, x);
+    }
+}
+
+/// Products of two int8 fit 16 bits, which lets the compiler add them in pairs.
+fn dot8(w: &[i8], x: &[i8]) -> i32 {
+    let product = |(&w, &x): (&i8, &i8)| i32::from(i16::from(w) * i16::from(x));
+    w.iter().zip(x).map(product).sum()
+}
+
+fn dot16(w: &[i8], x: &[i16]) -> i32 {
+    let product = |(&w, &x): (&i8, &i16)| i32::from(w) * i32::from(x);
+    w.iter().zip(x).map(product).sum()
+}
+
+fn any<T: Copy + Into<i32>>(w: &Weights<'_>, x: &[T], out: &mut [i32]) {
+    for (row, out) in out.iter_mut().enumerate() {
+        *out = 0;
+        for (col, &x) in x.iter().enumerate() {
+            *out = out.wrapping_add(i32::from(w.at(row, col)) * x.into());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Orders of a matrix in memory: one to publish, one for each family of cores.
+
+/// Order of the weights of a matrix.
+///
+/// A blob is published in [`Layout::Plain`]. The others hold the same numbers in the order in which
+/// the kernel of a core family reads them: `block` rows lie together, and of each in turn `word`
+/// columns. Rows and columns are filled up with zeros to a multiple of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Layout {
+    /// Row after row.
+    Plain,
+    /// Cores with a single-cycle multiplier and no DSP extension: Cortex-M0+, M3. Four rows, four
+    /// columns.
+    M0,
+    /// Cores with the DSP extension: Cortex-M4, M7, M33. Four rows, four columns; in tensors whose
+    /// row bound allows it, even columns are biased by 128.
+    M4,
+    /// RV32IM. Four rows, one column.
+    Rv32,
+}
+
+impl Layout {
+    /// Every layout, in the order of [`Layout::byte`].
+    pub const ALL: [Self; 4] = [Self::Plain, Self::M0, Self::M4, Self::Rv32];
+
+    /// Returns the name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::M0 => "m0",
+            Self::M4 => "m4",
+            Self::Rv32 => "rv32",
+        }
+    }
+
+    /// Returns the layout byte of the blob's prelude.
+    #[must_use]
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the layout of a layout byte.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte)).copied()
+    }
+
+    /// Returns the layout that the kernels of a target read, given as Rust names it. `dsp` says
+    /// whether a core that may have the DSP extension or not, thumbv8m.main, has it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use runtime::Layout;
+    /// assert_eq!(Layout::of_target("thumbv6m-none-eabi", false), Layout::M0);
+    /// assert_eq!(Layout::of_target("thumbv8m.main-none-eabihf", true), Layout::M4);
+    /// ```
+    #[must_use]
+    pub fn of_target(target: &str, dsp: bool) -> Self {
+        if target.starts_with("thumbv7em") || (dsp && target.starts_with("thumbv8m.main")) {
+            Self::M4
+        } else if target.starts_with("thumb") {
+            Self::M0
+        } else if target.starts_with("riscv32") {
+            Self::Rv32
+        } else {
+            Self::Plain
+        }
+    }
+
+    /// Returns the rows that lie together.
+    #[must_use]
+    pub const fn block(self) -> usize {
+        match self {
+            Self::Plain => 1,
+            Self::M0 | Self::M4 | Self::Rv32 => 4,
+        }
+    }
+
+    /// Returns the neighbouring columns of one row.
+    #[must_use]
+    pub const fn word(self) -> usize {
+        match self {
+            Self::Plain | Self::Rv32 => 1,
+            Self::M0 | Self::M4 => 4,
+        }
+    }
+
+    /// Returns the bytes of a row, zeros included.
+    #[must_use]
+    pub const fn row_len(self, cols: usize) -> usize {
+        cols.next_multiple_of(self.word())
+    }
+
+    /// Returns the bytes of a matrix, zeros included.
+    #[must_use]
+    pub const fn matrix_len(self, rows: usize, cols: usize) -> usize {
+        rows.next_multiple_of(self.block()) * self.row_len(cols)
+    }
+
+    /// Returns the place of an element in a matrix whose rows have `row_len` bytes.
+    #[inline]
+    #[must_use]
+    pub const fn place(self, row: usize, col: usize, row_len: usize) -> usize {
+        let (block, word) = (self.block(), self.word());
+        (row / block * block) * row_len + (col / word * block + row % block) * word + col % word
+    }
+}
+
+/// What a biased element differs by from its value, as bits to flip.
+pub(crate) const fn bias(biased: bool, col: usize) -> u8 {
+    if biased && col.is_multiple_of(2) {
+        0x80
+    } else {
+        0
+    }
+}
+
+/// Returns whether a row may be biased: its dot product with any int8 vector stays within 24 bits.
+pub(crate) fn may_be_biased(row: impl Iterator<Item = i8>) -> bool {
+    let sum: u64 = row.map(|w| u64::from(w.unsigned_abs())).sum();
+    127 * sum < 1 << 23
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_has_a_place_of_its_own() {
+        for layout in Layout::ALL {
+            assert_eq!(Layout::from_byte(layout.byte()), Some(layout));
+            for (rows, cols) in [(1, 1), (4, 4), (5, 7), (12, 172), (65, 3)] {
+                let len = layout.matrix_len(rows, cols);
+                let mut taken = vec![false; len];
+                for row in 0..rows {
+                    for col in 0..cols {
+                        let place = layout.place(row, col, layout.row_len(cols));
+                        assert!(!std::mem::replace(&mut taken[place], true));
+                    }
+                }
+            }
+        }
+        assert_eq!(Layout::from_byte(4), None);
+    }
+
+    #[test]
+    fn bound_of_a_biased_row_is_exact() {
+        // 127 * 127 * 520 is the last product below 2^23.
+        assert!(may_be_biased([127; 520].into_iter()));
+        assert!(!may_be_biased([-127; 521].into_iter()));
+    }
+}
