@@ -2,8 +2,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn trainer(runs: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_trainer"))
@@ -57,6 +58,60 @@ fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
     }
     assert!(report.get("streaming").is_some());
     assert_eq!(report["blob_sha256"].as_str().unwrap().len(), 64);
+}
+
+/// Weights of a run's last checkpoint.
+fn weights(runs: &Path, name: &str) -> Vec<checkpoint::NamedTensor> {
+    let path = runs.join(name).join(checkpoint::runs::LAST);
+    checkpoint::Checkpoint::load(&path).unwrap().ema
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
+    let dir = common::scratch("stop");
+    let data = dir.join("words.txt");
+    std::fs::write(&data, common::corpus().text).unwrap();
+    let run = |name| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trainer"));
+        command
+            .env("CHAPBOOK_RUNS", &dir)
+            .args([
+                "test",
+                "--device",
+                "cpu",
+                "--steps",
+                "1500",
+                "--eval-every",
+                "1000",
+            ])
+            .args(["--name", name, "--data", data.to_str().unwrap()]);
+        command
+    };
+    assert!(run("whole").output().unwrap().status.success());
+
+    let mut child = run("cut").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // the first line of progress: the handler is set and steps are being taken
+    lines
+        .find(|line| line.as_ref().unwrap().starts_with("step "))
+        .unwrap()
+        .unwrap();
+    let pid = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let rest: String = lines.map(|line| line.unwrap() + "\n").collect();
+    assert!(child.wait().unwrap().success());
+    assert!(rest.contains("--resume cut"), "{rest}");
+
+    let output = trainer(&dir, &["--device", "cpu", "--resume", "cut"]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(weights(&dir, "cut"), weights(&dir, "whole"));
 }
 
 #[test]

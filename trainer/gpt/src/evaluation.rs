@@ -48,7 +48,7 @@ impl<B: TrainBackend> Evaluator<B> {
             .step_by(WINDOWS)
             .map(|window| (window * len, WINDOWS.min(whole - window), len))
             .collect();
-        if n % len > 0 {
+        if !n.is_multiple_of(len) {
             pieces.push((whole * len, 1, n % len));
         }
         let parts = shards.map(pieces.len(), |piece| {

@@ -147,10 +147,10 @@ impl<B: Ops> Gpt<B> {
             x = x.mul_scalar((d as f32).sqrt());
         }
         if let Some(w_pos) = &self.w_pos {
-            x = x + w_pos.val().slice([0..len]).unsqueeze();
+            x = x + w_pos.val().slice(0..len).unsqueeze();
         }
         if let Some(sines) = &tables.sines {
-            x = x + sines.clone().slice([0..len]).unsqueeze();
+            x = x + sines.clone().slice(0..len).unsqueeze();
         }
         x
     }

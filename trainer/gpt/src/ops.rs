@@ -47,6 +47,10 @@ pub trait Ops: Backend {
 }
 
 /// Runs one block with plain burn operations.
+///
+/// # Panics
+///
+/// If the layer has another shape than `config` gives it.
 pub fn plain_layer<B: Backend>(
     layer: &Layer<B>,
     config: &Config,

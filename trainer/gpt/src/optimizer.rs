@@ -1,4 +1,4 @@
-//! AdamW, global-norm clipping, weight average and learning rate, on flat vectors.
+//! `AdamW`, global-norm clipping, weight average and learning rate, on flat vectors.
 //!
 //! burn's clipping works per tensor and its `AdamW` defaults differ from torch's, so both are
 //! written out here; on one flat vector they are a few lines.

@@ -69,9 +69,22 @@ pub const PRESETS: &[Preset] = &[
         name: "pocket",
         about: "default on a CPU: about 10 minutes on 2 cores, at most 64 KiB of RAM on a board",
         settings: Settings {
-            lr: 4e-3,
+            model: Config {
+                n_layer: 4,
+                n_head: 4,
+                n_kv_head: 1,
+                d_model: 96,
+                d_ff: 384,
+                context_len: 256,
+                ..BODY
+            },
+            train_len: 256,
+            batch: 12,
+            steps: 10_000,
+            lr: 3e-3,
             beta2: 0.99,
-            weight_decay: 0.05,
+            weight_decay: 0.1,
+            ema_decay: 0.999,
             ..BASE
         },
     },

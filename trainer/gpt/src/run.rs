@@ -333,10 +333,15 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
     let val = mean(&trainer.score(&best, &trainer.text.val)?);
     println!(
         "val {val:.4} nats per character: {} transitions once, fresh windows of {}, averaged weights \
-         of step {} (best on dev, {:.4})",
+         of step {} ({}, {:.4})",
         trainer.text.val.len() - 1,
         trainer.settings.model.context_len,
         best.step,
+        if trainer.settings.train_on_dev {
+            "the last; dev was trained on"
+        } else {
+            "best on dev"
+        },
         best.best_dev
     );
     println!(

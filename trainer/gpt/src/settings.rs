@@ -49,7 +49,8 @@ pub struct Settings {
     pub eval_every: u64,
     /// Characters of a sample.
     pub sample_len: usize,
-    /// Trains on dev too; its loss then says nothing.
+    /// Trains on dev too; its loss then says nothing, and the last weights are deployed instead of
+    /// the best on dev.
     pub train_on_dev: bool,
 }
 

@@ -51,7 +51,7 @@ impl<B: Backend> Tables<B> {
         let base = f64::from(config.rope_base);
         let rope = config.position == Position::Rope;
         let pick = |col: usize, angle: f64| {
-            if col % 2 == 0 {
+            if col.is_multiple_of(2) {
                 angle.sin()
             } else {
                 angle.cos()
@@ -107,8 +107,8 @@ impl<B: Backend> Tables<B> {
         let [cos, sin] = self.angles.clone().expect("rotary positions");
         let swap = self.swap.clone().expect("rotary positions");
         (
-            cos.slice([0..len]).unsqueeze(),
-            sin.slice([0..len]).unsqueeze(),
+            cos.slice(0..len).unsqueeze(),
+            sin.slice(0..len).unsqueeze(),
             swap.unsqueeze(),
         )
     }

@@ -156,6 +156,10 @@ impl<B: TrainBackend> Trainer<B> {
     }
 
     /// Returns loss and gradients of the next step's batch without taking the step.
+    ///
+    /// # Panics
+    ///
+    /// Never: settings with no shard are refused.
     #[must_use]
     pub fn gradients(&mut self) -> (f64, Tensor<B, 1>) {
         let batch = self.batches.get(self.step);
@@ -256,13 +260,14 @@ impl<B: TrainBackend> Trainer<B> {
     }
 
     /// Scores dev with the weights and their average, and keeps the losses; returns whether the
-    /// average is the best so far.
+    /// average is the one to deploy: the best so far, or simply the last where dev is trained on and
+    /// nothing is left to choose by.
     pub fn evaluate(&mut self) -> bool {
         let loss = |weights| mean(&self.evaluator.nll(&self.shards, weights, &self.text.dev));
         let (dev_f32, dev_ema) = (loss(&self.state.weights), loss(&self.state.ema));
         self.record.dev_f32 = dev_f32;
         self.record.dev_ema = dev_ema;
-        let best = dev_ema < self.record.best_dev;
+        let best = self.settings.train_on_dev || dev_ema < self.record.best_dev;
         if best {
             self.record.best_dev = dev_ema;
             self.record.best_step = self.step;
