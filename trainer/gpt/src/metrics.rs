@@ -116,6 +116,7 @@ impl Metrics {
             .set_secondary_coord(0.0..last_step, 0.0..top_lr * 1.05);
         chart
             .configure_mesh()
+            .max_light_lines(0)
             .x_desc("step")
             .y_desc("nats per character")
             .draw()?;
@@ -141,6 +142,7 @@ impl Metrics {
             .legend(legend(RED));
         chart
             .configure_series_labels()
+            .position(SeriesLabelPosition::UpperMiddle)
             .background_style(WHITE)
             .border_style(BLACK)
             .draw()?;

@@ -110,7 +110,10 @@ pub const PRESETS: &[Preset] = &[
             },
             train_len: 64,
             batch: 32,
+            steps: 8_000,
+            lr: 3e-3,
             dropout: 0.1,
+            eval_every: 1_000,
             ..BASE
         },
     },
