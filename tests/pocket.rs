@@ -1,0 +1,102 @@
+//! The committed model: its texts, its losses, its size.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use app::generate::{self, Request};
+use app::prompt;
+use checkpoint::{AlignedBytes, BOARDS, Corpus, Split, score};
+use runtime::{Model, Session, Settings};
+
+/// What `golden/pocket.txt` holds: a prompt, a temperature and a seed, all past the context.
+const TEXTS: [(&str, f32, u64); 3] = [
+    (r"ROMEO:\n", 0.0, 1),
+    (r"ROMEO:\n", 0.8, 1),
+    (r"To be, or not to be", 0.5, 42),
+];
+
+fn in_repository(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn pocket() -> AlignedBytes {
+    AlignedBytes::read(&in_repository("../firmware/model/pocket.bin")).unwrap()
+}
+
+/// Writes every text with its settings and its logits hash.
+fn transcript(model: &Model<'_>) -> String {
+    let mut memory = vec![0; model.config().state_words()];
+    let mut session = Session::new(model, &mut memory).unwrap();
+    let mut all = String::new();
+    for (line, temperature, seed) in TEXTS {
+        let mut tokens = Vec::new();
+        prompt::encode(line, model.vocab(), &mut tokens);
+        let request = Request {
+            settings: Settings {
+                temperature,
+                ..Settings::default()
+            },
+            seed,
+            len: u32::from(model.config().context_len) + 100,
+        };
+        let mut text = String::new();
+        let hash = generate::text(&mut session, &tokens, request, |char| text.push(char)).unwrap();
+        writeln!(
+            all,
+            "== {line} temperature {temperature} seed {seed} hash {hash:016x}"
+        )
+        .unwrap();
+        writeln!(all, "{text}").unwrap();
+    }
+    all
+}
+
+#[test]
+fn texts_are_the_golden_ones() {
+    let blob = pocket();
+    let found = transcript(&Model::from_bytes(&blob).unwrap());
+    let path = in_repository("golden/pocket.txt");
+    // For a new pocket.bin: CHAPBOOK_GOLDEN=write cargo test --release --workspace --test pocket
+    if std::env::var_os("CHAPBOOK_GOLDEN").is_some_and(|value| value == "write") {
+        std::fs::write(&path, &found).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(found, golden, "the text of pocket.bin has changed");
+}
+
+#[test]
+fn self_test_passes_and_every_board_has_room() {
+    let blob = pocket();
+    let model = Model::from_bytes(&blob).unwrap();
+    assert_eq!(model.len(), blob.len(), "nothing lies after the blob");
+    let mut memory = vec![0; model.config().state_words()];
+    let mut session = Session::new(&model, &mut memory).unwrap();
+    session.self_test().unwrap();
+    assert!(model.config().state_bytes() <= 64 * 1024);
+    for board in &BOARDS {
+        board
+            .check(model.len(), model.config().state_bytes())
+            .unwrap();
+    }
+}
+
+#[test]
+fn losses_are_those_that_the_blob_states() {
+    let blob = pocket();
+    let model = Model::from_bytes(&blob).unwrap();
+    let provenance = model.header().provenance;
+    let corpus = match Corpus::tiny_shakespeare() {
+        Ok(corpus) => corpus,
+        Err(error) => {
+            println!("skipped: {error}");
+            return;
+        }
+    };
+    assert_eq!(corpus.sha256, provenance.corpus_sha256);
+    let tokens = corpus.tokens(&corpus.vocab()).unwrap();
+    let dev = &tokens[Split::of(tokens.len()).dev];
+    let loss = score::in_window(&model, dev).unwrap() as f32;
+    assert_eq!(loss, provenance.dev_blob);
+    let cost = provenance.dev_blob - provenance.dev_f32;
+    assert!(cost.abs() <= 0.01, "quantisation costs {cost} nats");
+}
