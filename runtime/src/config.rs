@@ -200,10 +200,13 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the width of one head, `d_model / n_head`.
+    /// Returns the width of one head, `d_model / n_head`; 0 without heads.
     #[must_use]
     pub const fn head_dim(&self) -> usize {
-        self.d_model as usize / self.n_head as usize
+        match self.d_model.checked_div(self.n_head) {
+            Some(head_dim) => head_dim as usize,
+            None => 0,
+        }
     }
 
     /// Returns the width of all keys (or values) of a position, `n_kv_head * head_dim`.

@@ -6,12 +6,18 @@
 /// The number 1 as an activation.
 pub const ONE: i32 = 1 << 16;
 
+/// The core multiplies two words to a long one in a cycle.
+pub(crate) const LONG_MULTIPLY: bool = cfg!(any(kernel = "m4", target_pointer_width = "64"));
+
 /// Returns `floor(a * b / 2^16)`; exact for every `a`, and `b` of at most 16 bits.
 ///
-/// Two multiplications of 32 bits, because cores without a long multiply would call a function.
+/// Two multiplications of 32 bits where a core without a long multiply would call a function.
 #[inline]
 #[must_use]
 pub const fn mul16(a: i32, b: u16) -> i32 {
+    if LONG_MULTIPLY {
+        return ((a as i64 * b as i64) >> 16) as i32;
+    }
     let low = (a as u32 & 0xFFFF) * b as u32;
     (a >> 16) * b as i32 + (low >> 16) as i32
 }
@@ -76,15 +82,14 @@ impl Scale {
         }
     }
 
-    /// Returns `self / divisor`, good to 15 bits.
-    ///
-    /// # Panics
-    ///
-    /// If `divisor` is 0.
+    /// Returns `self / divisor`, good to 15 bits; a divisor of 0 counts as 1.
     #[must_use]
     pub const fn div(self, divisor: u32) -> Self {
-        let divisor = Self::new(divisor, 0);
-        let quotient = ((self.mantissa as u32) << 16) / divisor.mantissa as u32;
+        let divisor = Self::new(if divisor == 0 { 1 } else { divisor }, 0);
+        let quotient = match ((self.mantissa as u32) << 16).checked_div(divisor.mantissa as u32) {
+            Some(quotient) => quotient,
+            None => 0,
+        };
         Self::new(quotient, self.exponent - 16 - divisor.exponent)
     }
 
@@ -92,7 +97,77 @@ impl Scale {
     #[inline]
     #[must_use]
     pub const fn apply(self, x: i32) -> i32 {
-        shift(mul16(x, self.mantissa), -(self.exponent + 16))
+        shift(self.mul_mantissa(x), -(self.exponent + 16))
+    }
+
+    /// Returns the same as `self.shl(exponent).apply(x)`, sooner when the result is well below `x`.
+    #[inline]
+    pub(crate) const fn apply_shl(self, x: i32, exponent: i32) -> i32 {
+        let product = self.mul_mantissa(x);
+        let right = -(self.exponent + 16 + exponent);
+        if right >= 2 && right < 32 {
+            // The sum cannot overflow, because at least one bit has been shifted out.
+            ((product >> (right - 1)) + 1) >> 1
+        } else {
+            shift(product, right)
+        }
+    }
+
+    /// Replaces each `x` by [`Scale::apply`] of `value(x)`, which may depend on its place too.
+    #[inline]
+    pub(crate) fn apply_all<'x, X: 'x>(
+        self,
+        x: impl Iterator<Item = (&'x mut i32, X)>,
+        value: impl Fn(i32, X) -> i32,
+    ) {
+        match self.quick() {
+            Some(quick) => x.for_each(|(x, place)| *x = quick.apply(value(*x, place))),
+            None => x.for_each(|(x, place)| *x = self.apply(value(*x, place))),
+        }
+    }
+
+    /// Returns a form that costs less per number, for scales well below 1.
+    #[inline]
+    pub(crate) const fn quick(self) -> Option<QuickScale> {
+        let right = -(self.exponent + 16);
+        if self.mantissa != 0 && right >= 2 && right < 32 {
+            let right = right as u32 - 1;
+            Some(QuickScale { scale: self, right })
+        } else {
+            None
+        }
+    }
+
+    /// Returns `x * mantissa / 2^16`, rounded down.
+    #[inline]
+    const fn mul_mantissa(self, x: i32) -> i32 {
+        if cfg!(kernel = "m4") {
+            // The mantissa's top bit is set, unless it is 0. One `smlawb` does this.
+            let low = self.mantissa as i16 as i64;
+            let product = ((x as i64 * low) >> 16) as i32;
+            return if self.mantissa == 0 {
+                0
+            } else {
+                x.wrapping_add(product)
+            };
+        }
+        mul16(x, self.mantissa)
+    }
+}
+
+/// A [`Scale`] that is not 0 and shifts to the right by 2 to 31.
+#[derive(Clone, Copy)]
+pub(crate) struct QuickScale {
+    scale: Scale,
+    right: u32,
+}
+
+impl QuickScale {
+    /// Returns the same as [`Scale::apply`].
+    #[inline]
+    pub(crate) const fn apply(self, x: i32) -> i32 {
+        // The sum cannot overflow, because at least one bit has been shifted out.
+        ((self.scale.mul_mantissa(x) >> self.right) + 1) >> 1
     }
 }
 
@@ -117,19 +192,20 @@ static EXP2: [u16; EXP2_STEPS] = {
 #[must_use]
 pub fn exp2_neg(d: u32) -> u16 {
     let (fraction, octave) = exp2_parts(d);
-    fraction.checked_shr(octave).unwrap_or(0)
+    (u32::from(fraction) >> octave.min(31)) as u16
 }
 
 /// Returns `2^23 * 2^-d` for `d` in units of 2^-16: [`exp2_neg`] with 8 bits more.
 #[must_use]
 pub fn exp2_neg_wide(d: u32) -> u32 {
     let (fraction, octave) = exp2_parts(d);
-    (u32::from(fraction) << 8).checked_shr(octave).unwrap_or(0)
+    (u32::from(fraction) << 8) >> octave.min(31)
 }
 
 #[inline]
 fn exp2_parts(d: u32) -> (u16, u32) {
-    let steps = (d >> 8) + ((d >> 7) & 1);
+    // From 32 octaves on every power is 0, so that rounding may not overflow.
+    let steps = (d.min(1 << 21) + (1 << 7)) >> 8;
     (EXP2[steps as usize % EXP2_STEPS], steps / EXP2_STEPS as u32)
 }
 
@@ -184,6 +260,15 @@ static SINE: Table<129, 23> = Table({
     }
     table
 });
+
+/// Replaces each number by [`gelu`] of it; returns the largest magnitude.
+#[inline(never)]
+pub(crate) fn gelu_all(x: &mut [i32]) -> u32 {
+    x.iter_mut().fold(0, |max, x| {
+        *x = gelu(*x);
+        max.max(x.unsigned_abs())
+    })
+}
 
 /// Returns `x * Phi(x)`, the exact GELU to 1e-4 of `x`.
 #[must_use]

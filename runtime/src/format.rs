@@ -183,9 +183,11 @@ pub(crate) struct Parsed<'a> {
     pub(crate) crc: u32,
 }
 
-/// Reads a little-endian `u32`; the caller has checked the length.
-fn read_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+/// Reads a little-endian `u32`.
+fn read_u32(bytes: &[u8; PRELUDE_LEN], at: usize) -> u32 {
+    let (_, word) = bytes.split_at(at);
+    word.first_chunk()
+        .map_or(0, |&word| u32::from_le_bytes(word))
 }
 
 /// Checks everything about a blob but the values of its tensors.
@@ -195,10 +197,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
     }
     let found = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let truncated = |needed: u32| LoadError::Truncated { needed, found };
-    if bytes.len() < PRELUDE_LEN {
+    let Some(prelude) = bytes.first_chunk::<PRELUDE_LEN>() else {
         return Err(truncated(PRELUDE_LEN as u32));
-    }
-    let prelude = &bytes[..PRELUDE_LEN];
+    };
     if prelude.iter().all(|&byte| byte == 0xFF) || prelude.iter().all(|&byte| byte == 0) {
         return Err(LoadError::Empty);
     }
@@ -226,8 +227,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
         });
     }
     // The checksum comes before anything that it covers is believed.
-    let body = &bytes[..total_len as usize - TRAILER_LEN];
-    let expected = read_u32(bytes, body.len());
+    let Some((body, trailer)) =
+        (bytes.get(..total_len as usize)).and_then(|blob| blob.split_last_chunk::<TRAILER_LEN>())
+    else {
+        return Err(truncated(total_len));
+    };
+    let expected = u32::from_le_bytes(*trailer);
     let crc = crc32(body);
     if crc != expected {
         return Err(LoadError::Corrupted {
@@ -261,7 +266,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
         header,
         map,
         layout,
-        tensors: &body[sections.tensors],
+        tensors: body.get(sections.tensors).unwrap_or_default(),
         total_len,
         crc,
     })

@@ -91,13 +91,13 @@ impl Layout {
     /// Returns the bytes of a row, zeros included.
     #[must_use]
     pub const fn row_len(self, cols: usize) -> usize {
-        cols.next_multiple_of(self.word())
+        fill(cols, self.word())
     }
 
     /// Returns the bytes of a matrix, zeros included.
     #[must_use]
     pub const fn matrix_len(self, rows: usize, cols: usize) -> usize {
-        rows.next_multiple_of(self.block()) * self.row_len(cols)
+        fill(rows, self.block()) * self.row_len(cols)
     }
 
     /// Returns the place of an element in a matrix whose rows have `row_len` bytes.
@@ -105,8 +105,36 @@ impl Layout {
     #[must_use]
     pub const fn place(self, row: usize, col: usize, row_len: usize) -> usize {
         let (block, word) = (self.block(), self.word());
-        (row / block * block) * row_len + (col / word * block + row % block) * word + col % word
+        let (row_in, col_in) = (row & (block - 1), col & (word - 1));
+        (row - row_in) * row_len + (col - col_in) * block + row_in * word + col_in
     }
+
+    /// Returns how far column `col` lies behind the one before it.
+    #[inline]
+    pub(crate) const fn next_col(self, col: usize) -> usize {
+        let (block, word) = (self.block(), self.word());
+        if col & (word - 1) == 0 {
+            block * word - (word - 1)
+        } else {
+            1
+        }
+    }
+
+    /// Returns how far row `row` lies behind the one before it.
+    #[inline]
+    pub(crate) const fn next_row(self, row: usize, row_len: usize) -> usize {
+        let (block, word) = (self.block(), self.word());
+        if row & (block - 1) == 0 {
+            block * row_len - (block - 1) * word
+        } else {
+            word
+        }
+    }
+}
+
+/// Rounds up to a multiple of a power of two, without the division that small cores lack.
+pub(crate) const fn fill(n: usize, multiple: usize) -> usize {
+    (n + multiple - 1) & !(multiple - 1)
 }
 
 /// What a biased element differs by from its value, as bits to flip.
@@ -139,6 +167,15 @@ mod tests {
                     for col in 0..cols {
                         let place = layout.place(row, col, layout.row_len(cols));
                         assert!(!std::mem::replace(&mut taken[place], true));
+                        if row > 0 {
+                            let above = layout.place(row - 1, col, layout.row_len(cols));
+                            let step = layout.next_row(row, layout.row_len(cols));
+                            assert_eq!(above + step, place);
+                        }
+                        if col > 0 {
+                            let left = layout.place(row, col - 1, layout.row_len(cols));
+                            assert_eq!(left + layout.next_col(col), place);
+                        }
                     }
                 }
             }

@@ -22,6 +22,7 @@ pub mod kernel;
 mod layout;
 mod model;
 pub mod ops;
+mod part;
 mod relayout;
 mod sampler;
 mod session;

@@ -1,6 +1,6 @@
 //! The model: weights in place, and one forward pass.
 
-use bytemuck::cast_slice;
+use bytemuck::AnyBitPattern;
 
 use crate::config::{Activation, Config, Position};
 use crate::fixed::{self, Scale};
@@ -8,6 +8,7 @@ use crate::format::{self, Header, LoadError, MAX_EXPONENT};
 use crate::kernel::Weights;
 use crate::layout::Layout;
 use crate::ops::{self, AttendScratch, Gains, Matrix};
+use crate::part::{part, part_mut, split};
 use crate::state::State;
 use crate::tensor::{Kind, TensorId, TensorMap, TensorSpec};
 use crate::vocab::Vocab;
@@ -109,15 +110,14 @@ impl<'a> Model<'a> {
     }
 
     fn bytes(&self, id: TensorId, layer: usize, skip: usize, len: usize) -> &'a [u8] {
-        let start = self.map.offset(id, layer) + skip;
-        &self.tensors[start..start + len]
+        part(self.tensors, self.map.offset(id, layer) + skip, len)
     }
 
     fn matrix(&self, id: TensorId, layer: usize) -> Matrix<'a> {
         let (rows, cols) = self.shape(id);
         let weights = self.layout.matrix_len(rows, cols).next_multiple_of(4);
         let exponent = weights + (2 * rows).next_multiple_of(4);
-        let exponent = self.integers(id, layer, exponent, 1)[0];
+        let exponent = self.integer(id, layer, exponent);
         // In this layout the word is the exponent in 16 bits, then 1 when even columns are biased.
         let (exponent, biased) = match self.layout {
             Layout::M4 => (i32::from(exponent as i16), exponent >> 16 == 1),
@@ -125,14 +125,14 @@ impl<'a> Model<'a> {
         };
         Matrix {
             w: Weights {
-                words: cast_slice(self.bytes(id, layer, 0, weights)),
+                words: cast(self.bytes(id, layer, 0, weights)),
                 rows,
                 cols,
                 row_len: self.layout.row_len(cols),
                 layout: self.layout,
                 biased,
             },
-            multiplier: cast_slice(self.bytes(id, layer, weights, 2 * rows)),
+            multiplier: cast(self.bytes(id, layer, weights, 2 * rows)),
             exponent,
         }
     }
@@ -147,13 +147,18 @@ impl<'a> Model<'a> {
         let (_, cols) = self.shape(id);
         let exponent = (2 * cols).next_multiple_of(4);
         Gains {
-            values: cast_slice(self.bytes(id, layer, 0, 2 * cols)),
-            exponent: self.integers(id, layer, exponent, 1)[0],
+            values: cast(self.bytes(id, layer, 0, 2 * cols)),
+            exponent: self.integer(id, layer, exponent),
         }
     }
 
+    fn integer(&self, id: TensorId, layer: usize, skip: usize) -> i32 {
+        let integers = self.integers(id, layer, skip, 1);
+        integers.first().copied().unwrap_or(0)
+    }
+
     fn integers(&self, id: TensorId, layer: usize, skip: usize, n: usize) -> &'a [i32] {
-        cast_slice(self.bytes(id, layer, skip, 4 * n))
+        cast(self.bytes(id, layer, skip, 4 * n))
     }
 
     /// Returns the bias of a matrix, when the model has it.
@@ -193,8 +198,9 @@ impl<'a> Model<'a> {
         add_row(state.x, &w_embed, row, scale);
         self.add_position(state, at.pos);
 
+        let factor = ops::score_factor(config.head_dim());
         for layer in 0..usize::from(config.n_layer) {
-            self.attention(state, layer, at);
+            self.attention(state, layer, at, factor);
             self.feed_forward(state, layer);
         }
         if !head {
@@ -204,14 +210,14 @@ impl<'a> Model<'a> {
         // logits: [vocab_size]
         let g_final = self.gains(TensorId::GFinal, 0);
         let b_final = self.norm_bias(TensorId::BFinal, 0);
-        let x_q = &mut state.x_q[..d_model];
+        let x_q = part_mut(state.x_q, 0, d_model);
         let x_scale = ops::norm(config.norm, state.x, g_final, b_final, state.h, x_q);
         let w_out = if config.tied {
             TensorId::WEmbed
         } else {
             TensorId::WOut
         };
-        let logits = &mut state.scratch[..usize::from(config.vocab_size)];
+        let logits = part_mut(state.scratch, 0, config.vocab_size.into());
         let b_out = self.bias(TensorId::BOut, 0);
         ops::matvec(
             &self.matrix(w_out, 0),
@@ -233,11 +239,11 @@ impl<'a> Model<'a> {
         // NOTE: angles are 2^-32 turns and wrap, so a position may grow without end: the angle
         // between two positions stays exact.
         let steps = self.bytes(TensorId::AngleStep, 0, 0, 4 * self.config().n_angle());
-        let steps: &[u32] = cast_slice(steps);
-        for (angle, step) in state.angles.chunks_exact_mut(2).zip(steps) {
+        let steps: &[u32] = cast(steps);
+        let (angles, _) = state.angles.as_chunks_mut::<2>();
+        for (angle, step) in angles.iter_mut().zip(steps) {
             let (sin, cos) = fixed::sin_cos(step.wrapping_mul(pos));
-            angle[0] = sin;
-            angle[1] = cos;
+            *angle = [sin, cos];
         }
         if self.config().position == Position::Sinusoidal {
             for (x, &angle) in state.x.iter_mut().zip(state.angles.iter()) {
@@ -248,27 +254,27 @@ impl<'a> Model<'a> {
 
     /// Adds causal multi-head attention to the residual stream
     /// ("Attention Is All You Need", section 3.2.2).
-    fn attention(&self, state: &mut State<'_>, layer: usize, at: Place) {
+    fn attention(&self, state: &mut State<'_>, layer: usize, at: Place, factor: Scale) {
         let config = self.config();
         let d_model = usize::from(config.d_model);
         let head_dim = config.head_dim();
         let kv_dim = config.kv_dim();
         let n_kv_head = usize::from(config.n_kv_head);
-        let heads_per_kv = usize::from(config.n_head) / n_kv_head;
+        let n_head = usize::from(config.n_head);
 
         // norm: [d_model]
         let g_attn = self.gains(TensorId::GAttn, layer);
         let b_attn = self.norm_bias(TensorId::BAttn, layer);
-        let x_q = &mut state.x_q[..d_model];
+        let x_q = part_mut(state.x_q, 0, d_model);
         let x_scale = ops::norm(config.norm, state.x, g_attn, b_attn, state.h, x_q);
 
         // queries, keys, values: [d_model], [kv_dim], [kv_dim]
-        let (qkv, scratch) = state.scratch.split_at_mut(config.qkv_dim());
+        let (qkv, scratch) = split(state.scratch, config.qkv_dim());
         let b_qkv = self.bias(TensorId::BQkv, layer);
         let w_qkv = self.matrix(TensorId::WQkv, layer);
         ops::matvec(&w_qkv, x_q, x_scale, b_qkv, state.lanes, qkv);
-        let (q, kv) = qkv.split_at_mut(d_model);
-        let (k, v) = kv.split_at_mut(kv_dim);
+        let (q, kv) = split(qkv, d_model);
+        let (k, v) = split(kv, kv_dim);
         if config.position == Position::Rope {
             ops::rotate(q, state.angles);
             ops::rotate(k, state.angles);
@@ -276,9 +282,11 @@ impl<'a> Model<'a> {
 
         // save key and value of this position in the cache
         let cache = &mut state.kv_cache;
-        let (k_q, v_q) = state.x_q[..2 * head_dim].split_at_mut(head_dim);
-        let heads = k.chunks_exact(head_dim).zip(v.chunks_exact(head_dim));
-        for (head, (k, v)) in (layer * n_kv_head..).zip(heads) {
+        let (k_q, v_q) = split(part_mut(state.x_q, 0, 2 * head_dim), head_dim);
+        for kv_head in 0..n_kv_head {
+            let head = layer * n_kv_head + kv_head;
+            let k = part(k, kv_head * head_dim, head_dim);
+            let v = part(v, kv_head * head_dim, head_dim);
             let k_scale = ops::quantize(k, k_q);
             let v_scale = ops::quantize(v, v_q);
             cache.store(head, at.slot, (k_q, k_scale), (v_q, v_scale));
@@ -290,17 +298,23 @@ impl<'a> Model<'a> {
             weights: state.weights,
             lanes: state.lanes,
         };
-        let factor = ops::score_factor(head_dim);
-        let heads = q.chunks_exact(head_dim);
-        for (head, (q, out)) in heads.zip(state.h.chunks_exact_mut(head_dim)).enumerate() {
-            let past = cache.past(layer * n_kv_head + head / heads_per_kv, at.n);
-            let q_q = &mut state.x_q[..head_dim];
+        let (mut kv_head, mut shared) = (layer * n_kv_head, 0);
+        for head in 0..n_head {
+            let q = part(q, head * head_dim, head_dim);
+            let out = part_mut(state.h, head * head_dim, head_dim);
+            let past = cache.past(kv_head, at.n);
+            // Of n_head / n_kv_head heads each shares one of these.
+            shared += n_kv_head;
+            if shared == n_head {
+                (kv_head, shared) = (kv_head + 1, 0);
+            }
+            let q_q = part_mut(state.x_q, 0, head_dim);
             let q_scale = ops::quantize(q, q_q);
             ops::attend(q_q, q_scale, factor, &past, &mut scratch, out);
         }
 
         // output projection, added to the stream: [d_model]
-        let x_q = &mut state.x_q[..d_model];
+        let x_q = part_mut(state.x_q, 0, d_model);
         let x_scale = ops::quantize(state.h, x_q).unpack();
         let b_o = self.bias(TensorId::BO, layer);
         let w_o = self.matrix(TensorId::WO, layer);
@@ -318,32 +332,41 @@ impl<'a> Model<'a> {
         // norm: [d_model]
         let g_ffn = self.gains(TensorId::GFfn, layer);
         let b_ffn = self.norm_bias(TensorId::BFfn, layer);
-        let x_q = &mut state.x_q[..d_model];
+        let x_q = part_mut(state.x_q, 0, d_model);
         let x_scale = ops::norm(config.norm, state.x, g_ffn, b_ffn, state.h, x_q);
 
         // hidden layer: [d_ff]
-        let (hidden, rest) = state.scratch.split_at_mut(d_ff);
+        let (hidden, rest) = split(state.scratch, d_ff);
         let b_up = self.bias(TensorId::BUp, layer);
         let w_up = self.matrix(TensorId::WUp, layer);
         ops::matvec(&w_up, x_q, x_scale, b_up, state.lanes, hidden);
         let mut exponent = 0;
-        match config.activation {
-            Activation::Gelu => hidden.iter_mut().for_each(|x| *x = fixed::gelu(*x)),
-            Activation::Relu => hidden.iter_mut().for_each(|x| *x = (*x).max(0)),
-            Activation::Relu2 => exponent = ops::relu2(hidden),
+        let max = match config.activation {
+            Activation::Gelu => fixed::gelu_all(hidden),
+            Activation::Relu => {
+                hidden.iter_mut().for_each(|x| *x = (*x).max(0));
+                ops::max_magnitude(hidden)
+            }
+            Activation::Relu2 => {
+                exponent = ops::relu2(hidden);
+                ops::max_magnitude(hidden)
+            }
             Activation::SwiGlu => {
-                let gate = &mut rest[..d_ff];
+                let gate = part_mut(rest, 0, d_ff);
                 let b_gate = self.bias(TensorId::BGate, layer);
                 let w_gate = self.matrix(TensorId::WGate, layer);
                 ops::matvec(&w_gate, x_q, x_scale, b_gate, state.lanes, gate);
                 gate.iter_mut().for_each(|x| *x = fixed::silu(*x));
                 ops::multiply(hidden, gate);
+                ops::max_magnitude(hidden)
             }
-        }
+        };
 
         // back to the stream: [d_model]
-        let x_q = &mut state.x_q[..d_ff];
-        let x_scale = ops::quantize(hidden, x_q).unpack().shl(exponent);
+        let x_q = part_mut(state.x_q, 0, d_ff);
+        let x_scale = ops::quantize_within(hidden, max, x_q)
+            .unpack()
+            .shl(exponent);
         let b_down = self.bias(TensorId::BDown, layer);
         let w_down = self.matrix(TensorId::WDown, layer);
         ops::matvec(&w_down, x_q, x_scale, b_down, state.lanes, state.h);
@@ -362,11 +385,20 @@ pub(crate) struct Place {
     pub(crate) n: usize,
 }
 
+/// Reads bytes in place; every tensor lies aligned.
+fn cast<T: AnyBitPattern>(bytes: &[u8]) -> &[T] {
+    debug_assert!(bytemuck::try_cast_slice::<u8, T>(bytes).is_ok());
+    bytemuck::try_cast_slice(bytes).unwrap_or_default()
+}
+
 /// Adds a row of a matrix to the stream.
+#[inline(never)]
 fn add_row(x: &mut [i32], w: &Matrix<'_>, row: usize, scale: Scale) {
     // The weight moves up so that the product keeps its bits.
     let scale = scale.shl(-16);
-    for (col, x) in x.iter_mut().enumerate() {
-        *x = x.saturating_add(scale.apply(i32::from(w.w.at(row, col)) << 16));
+    let row = (0..x.len()).map(|col| i32::from(w.w.at(row, col)) << 16);
+    let terms = row.map(|w| scale.apply(w));
+    for (x, term) in x.iter_mut().zip(terms) {
+        *x = x.saturating_add(term);
     }
 }

@@ -4,8 +4,9 @@
 //! [`Scale`]; products are int8 times int8, summed exactly in `i32`.
 
 use crate::config::Norm;
-use crate::fixed::{ONE, Scale, exp2_neg, mul16, shift};
-use crate::kernel::{self, Vector, Weights};
+use crate::fixed::{LONG_MULTIPLY, ONE, Scale, exp2_neg, mul16, shift};
+use crate::kernel::{self, Element, Vector, Weights};
+use crate::part::part_mut;
 
 /// Largest `head_dim`; keeps `dot * 8-bit scale` exact in `i32`.
 pub const MAX_HEAD_DIM: usize = 512;
@@ -28,14 +29,10 @@ pub struct Matrix<'a> {
 }
 
 impl Matrix<'_> {
-    /// Returns the scale of a row in activation units.
-    ///
-    /// # Panics
-    ///
-    /// If the matrix has no such row.
+    /// Returns the scale of a row in activation units; 0 when there is no such row.
     #[must_use]
     pub fn row_scale(&self, row: usize) -> Scale {
-        let multiplier = u32::from(self.multiplier[row]);
+        let multiplier = self.multiplier.get(row).copied().map_or(0, u32::from);
         Scale::new(multiplier, self.exponent + ONE.trailing_zeros() as i32)
     }
 }
@@ -90,12 +87,15 @@ pub fn max_magnitude(x: &[i32]) -> u32 {
 /// The scale is the largest magnitude / 127, rounded up to an 8-bit mantissa, so that every element
 /// is within -127..=127 and a cached vector needs two bytes for its scale. Rounds to the nearest.
 ///
-/// # Panics
-///
-/// If the lengths differ.
-pub fn quantize(x: &[i32], x_q: &mut [i8]) -> PackedScale {
-    assert_eq!(x.len(), x_q.len());
-    let max = max_magnitude(x);
+/// Vectors of different lengths end with the shorter one, here and below.
+pub fn quantize(x: &[i32], x_q: &mut [Element]) -> PackedScale {
+    quantize_within(x, max_magnitude(x), x_q)
+}
+
+/// Returns the same as [`quantize`] of a vector whose largest magnitude is known.
+#[inline(never)]
+pub(crate) fn quantize_within(x: &[i32], max: u32, x_q: &mut [Element]) -> PackedScale {
+    debug_assert_eq!(x.len(), x_q.len());
     if max == 0 {
         x_q.fill(0);
         return PackedScale(0);
@@ -108,24 +108,37 @@ pub fn quantize(x: &[i32], x_q: &mut [i8]) -> PackedScale {
     } else {
         max << -exponent
     };
-    let mut mantissa = scaled.div_ceil(127);
+    // scaled / 127, rounded up: exact for the 16 bits there are
+    let mut mantissa = ((scaled + 126) * 33_027) >> 22;
     if mantissa > 255 {
         mantissa = mantissa.div_ceil(2);
         exponent += 1;
     }
 
-    // |x / 2^exponent| <= 127 * mantissa < 2^15, and reciprocal < 2^16: the product has 31 bits
-    let reciprocal = (1 << 23) / mantissa as i32;
-    for (x_q, &x) in x_q.iter_mut().zip(x) {
-        let scaled = if exponent > 0 {
-            x >> exponent
-        } else {
-            x << -exponent
-        };
-        *x_q = ((scaled * reciprocal + (1 << 22)) >> 23) as i8;
+    // |x / 2^exponent| <= 127 * mantissa < 2^15, and reciprocal <= 2^16: the product has 31 bits
+    let reciprocal = i32::from(RECIPROCAL[mantissa as usize % 128]) + 1;
+    let step = |scaled: i32| ((scaled * reciprocal + (1 << 22)) >> 23) as Element;
+    let pairs = x_q.iter_mut().zip(x);
+    if exponent > 0 {
+        let right = exponent as u32 & 31;
+        pairs.for_each(|(x_q, &x)| *x_q = step(x >> right));
+    } else {
+        let left = exponent.unsigned_abs() & 31;
+        pairs.for_each(|(x_q, &x)| *x_q = step(x << left));
     }
     PackedScale(((exponent + 128) << 8) as u16 | mantissa as u16)
 }
+
+/// `2^23 / mantissa - 1` for the mantissas from 128 to 255; small cores divide slowly.
+static RECIPROCAL: [u16; 128] = {
+    let mut table = [0; 128];
+    let mut i = 0;
+    while i < 128 {
+        table[i] = ((1 << 23) / (128 + i) - 1) as u16;
+        i += 1;
+    }
+    table
+};
 
 /// Multiplies an int8 matrix by an int8 vector and adds a bias.
 ///
@@ -140,30 +153,37 @@ pub fn quantize(x: &[i32], x_q: &mut [i8]) -> PackedScale {
 ///
 /// `out[r] = (Σ w[r, c] * x_q[c]) * multiplier[r] * 2^exponent * x_scale + bias[r]`; the sum is
 /// exact, the product with the multiplier is cut to 31 bits, the result saturates.
-///
-/// # Panics
-///
-/// If the lengths do not agree.
+#[inline(never)]
 pub fn matvec(
     w: &Matrix<'_>,
-    x_q: &[i8],
+    x_q: &[Element],
     x_scale: Scale,
     bias: Option<&[i32]>,
     lanes: &mut [u32],
     out: &mut [i32],
 ) {
-    assert_eq!(x_q.len(), w.w.cols);
-    assert_eq!(out.len(), w.multiplier.len());
+    debug_assert_eq!(x_q.len(), w.w.cols);
+    debug_assert_eq!(out.len(), w.multiplier.len());
     kernel::sums(&w.w, Vector::Int8(x_q), lanes, out);
 
     // The largest possible sum, cut by `cut` bits, has 15 bits and a sign.
     let cut = 17_u32.saturating_sub((w.w.cols as u32 * 128 * 127).leading_zeros());
     let scale = x_scale.shl(w.exponent + cut as i32);
-    for (out, &multiplier) in out.iter_mut().zip(w.multiplier) {
-        let sum = *out;
-        let low = (sum as u32 & ((1 << cut) - 1)) * u32::from(multiplier);
-        let product = (sum >> cut) * i32::from(multiplier) + (low >> cut) as i32;
-        *out = scale.apply(product);
+    let mask = (1 << cut) - 1;
+    let product = |sum: i32, &multiplier: &u16| {
+        if LONG_MULTIPLY {
+            return ((i64::from(sum) * i64::from(multiplier)) >> cut) as i32;
+        }
+        let low = (sum as u32 & mask) * u32::from(multiplier);
+        (sum >> cut) * i32::from(multiplier) + (low >> cut) as i32
+    };
+    let rows = out.iter_mut().zip(w.multiplier);
+    if cfg!(kernel = "m0") {
+        // Eight registers do for one half of this at a time.
+        rows.for_each(|(out, multiplier)| *out = product(*out, multiplier));
+        scale.apply_all(out.iter_mut().map(|out| (out, ())), |product, ()| product);
+    } else {
+        scale.apply_all(rows, product);
     }
     if let Some(bias) = bias {
         add(out, bias);
@@ -171,12 +191,8 @@ pub fn matvec(
 }
 
 /// Adds `y` to `x`; saturates.
-///
-/// # Panics
-///
-/// If the lengths differ.
 pub fn add(x: &mut [i32], y: &[i32]) {
-    assert_eq!(x.len(), y.len());
+    debug_assert_eq!(x.len(), y.len());
     for (x, &y) in x.iter_mut().zip(y) {
         *x = x.saturating_add(y);
     }
@@ -195,23 +211,23 @@ const NORM_EPS: u64 = 42_950;
 ///
 /// `(x - mean) / sqrt(mean((x - mean)^2) + 1e-5) * gain + bias`; for [`Norm::RmsNorm`] the mean is
 /// taken as 0. The root divides the scale, not the elements: one root and one division per vector.
-///
-/// # Panics
-///
-/// If the lengths differ.
+#[inline(never)]
 pub fn norm(
     kind: Norm,
     x: &[i32],
     gain: Gains<'_>,
     bias: Option<Gains<'_>>,
     out: &mut [i32],
-    x_q: &mut [i8],
+    x_q: &mut [Element],
 ) -> Scale {
-    assert_eq!(x.len(), out.len());
-    assert_eq!(x.len(), gain.values.len());
-    let n = x.len() as i64;
+    debug_assert_eq!(x.len(), out.len());
+    debug_assert_eq!(x.len(), gain.values.len());
+    let n = (x.len() as u32).max(1);
     let mean = match kind {
-        Norm::LayerNorm => (x.iter().map(|&x| i64::from(x)).sum::<i64>() / n) as i32,
+        Norm::LayerNorm => {
+            let sum: i64 = x.iter().map(|&x| i64::from(x)).sum();
+            (sum / i64::from(n)) as i32
+        }
         Norm::RmsNorm => 0,
     };
     for (out, &x) in out.iter_mut().zip(x) {
@@ -226,27 +242,30 @@ pub fn norm(
         square_sum += u64::from((*out * *out) as u32);
     }
     let eps = NORM_EPS.checked_shr(2 * cut).unwrap_or(0);
-    let root = (((square_sum / n as u64 + eps) << 16).isqrt() as u32).max(1);
+    let root = (((square_sum / u64::from(n) + eps) << 16).isqrt() as u32).max(1);
 
     // numerators, in units of gain.exponent; the denominator is root / 2^8
+    let mut max = 0;
     match bias {
         None => {
             for (out, &gain) in out.iter_mut().zip(gain.values) {
                 *out *= i32::from(gain);
+                max = max.max(out.unsigned_abs());
             }
         }
         Some(bias) => {
-            assert_eq!(x.len(), bias.values.len());
+            debug_assert_eq!(x.len(), bias.values.len());
             let right = gain.exponent - bias.exponent;
             let root = (root >> 8) as i32;
             let gains = gain.values.iter().zip(bias.values);
             for (out, (&gain, &bias)) in out.iter_mut().zip(gains) {
                 *out = (*out * i32::from(gain))
                     .saturating_add(shift(root.saturating_mul(i32::from(bias)), right));
+                max = max.max(out.unsigned_abs());
             }
         }
     }
-    let scale = quantize(out, x_q).unpack().div(root);
+    let scale = quantize_within(out, max, x_q).unpack().div(root);
     scale.shl(gain.exponent + 8 + ONE.trailing_zeros() as i32)
 }
 
@@ -257,12 +276,15 @@ pub fn norm(
 /// - `x`: `[heads, head_dim]`
 /// - `sin_cos`: `[head_dim / 2, 2]`, sine and cosine of each angle in units of 2^-15
 pub fn rotate(x: &mut [i32], sin_cos: &[i32]) {
-    for head in x.chunks_exact_mut(sin_cos.len()) {
-        for (pair, angle) in head.chunks_exact_mut(2).zip(sin_cos.chunks_exact(2)) {
-            let (sin, cos) = (angle[0], angle[1]);
-            let (a, b) = (pair[0], pair[1]);
-            pair[0] = mul15(a, cos).saturating_sub(mul15(b, sin));
-            pair[1] = mul15(a, sin).saturating_add(mul15(b, cos));
+    let (angles, _) = sin_cos.as_chunks::<2>();
+    for head in x.chunks_exact_mut(sin_cos.len().max(1)) {
+        let (pairs, _) = head.as_chunks_mut::<2>();
+        for (pair, &[sin, cos]) in pairs.iter_mut().zip(angles) {
+            let [a, b] = *pair;
+            *pair = [
+                mul15(a, cos).saturating_sub(mul15(b, sin)),
+                mul15(a, sin).saturating_add(mul15(b, cos)),
+            ];
         }
     }
 }
@@ -325,12 +347,9 @@ pub fn score_factor(head_dim: usize) -> Scale {
 /// the weights are powers of two by shift and table, relative to the largest, of 15 bits, with the
 /// scale of their value folded in. They are not normalised: one reciprocal per head divides the
 /// sums. For more than 512 positions the weights lose as many bits as the sum needs.
-///
-/// # Panics
-///
-/// If the lengths do not agree.
+#[inline(never)]
 pub fn attend(
-    q_q: &[i8],
+    q_q: &[Element],
     q_scale: PackedScale,
     factor: Scale,
     past: &Past<'_>,
@@ -339,47 +358,62 @@ pub fn attend(
 ) {
     let head_dim = q_q.len();
     let n = past.k_scale.len();
-    let scores = &mut scratch.scores[..n];
-    let weights = &mut scratch.weights[..n];
-    assert_eq!(out.len(), head_dim);
-    assert!(head_dim <= MAX_HEAD_DIM);
+    let scores = part_mut(scratch.scores, 0, n);
+    let weights = part_mut(scratch.weights, 0, n);
+    debug_assert_eq!(out.len(), head_dim);
+    debug_assert!(head_dim <= MAX_HEAD_DIM);
 
     // scores: [n]; both vectors are in units of 2^-16, the score too
     let factor = factor.mul(q_scale.unpack()).shl(-16);
     kernel::sums(&past.k, Vector::Int8(q_q), scratch.lanes, scores);
-    let mut max = i32::MIN;
-    for (score, &k_scale) in scores.iter_mut().zip(past.k_scale) {
-        let k_scale = PackedScale(k_scale);
-        *score = factor
-            .shl(k_scale.exponent())
-            .apply(*score * k_scale.mantissa());
-        max = max.max(*score);
-    }
-    let top = past
-        .v_scale
-        .iter()
-        .fold(0, |top: u16, &v_scale| top.max(v_scale >> 8));
+    let max = scale_scores(scores, past.k_scale, factor);
 
     // unnormalised softmax: [n]
+    let top = past.v_scale.iter().fold(0, |top, &scale| top.max(scale));
+    let top = u32::from(top >> 8);
     let spare = ((n as u32 - 1) >> 9)
         .checked_ilog2()
         .map_or(0, |bits| bits + 1);
-    let mut sum = 0_u32;
-    for (weight, (&score, &v_scale)) in weights.iter_mut().zip(scores.iter().zip(past.v_scale)) {
-        let e = exp2_neg(max.wrapping_sub(score).cast_unsigned());
-        sum += u32::from(e);
-        let below_top = u32::from(top - (v_scale >> 8));
-        let product = u32::from(e) * u32::from(v_scale & 0xFF);
-        *weight = product.checked_shr(8 + spare + below_top).unwrap_or(0) as i16;
-    }
+    let sum = weigh(scores, max, past.v_scale, 8 + spare + top, weights);
 
     // weighted sum of the values: [head_dim]
     kernel::sums(&past.v, Vector::Int16(weights), scratch.lanes, out);
-    let v_exponent = i32::from(top) - 128;
+    let v_exponent = top as i32 - 128;
     let scale = Scale::new(1, v_exponent + 8 + spare as i32).div(sum);
-    for out in out.iter_mut() {
-        *out = scale.apply(*out);
+    scale.apply_all(out.iter_mut().map(|out| (out, ())), |sum, ()| sum);
+}
+
+/// Turns products of a query with keys into scores; returns the largest.
+#[inline(never)]
+fn scale_scores(scores: &mut [i32], k_scale: &[u16], factor: Scale) -> i32 {
+    if factor == Scale::ZERO {
+        scores.fill(0);
+        return 0;
     }
+    let mut max = i32::MIN;
+    for (score, &k_scale) in scores.iter_mut().zip(k_scale) {
+        let k_scale = PackedScale(k_scale);
+        *score = factor.apply_shl(*score * k_scale.mantissa(), k_scale.exponent());
+        max = max.max(*score);
+    }
+    max
+}
+
+/// Turns scores into weights, the scale of the values included; returns the sum without it.
+///
+/// `right_at_0` is how far a weight is shifted to the right for a scale with exponent byte 0.
+#[inline(never)]
+fn weigh(scores: &[i32], max: i32, v_scale: &[u16], right_at_0: u32, weights: &mut [i16]) -> u32 {
+    let mut sum = 0;
+    for ((weight, &score), &v_scale) in weights.iter_mut().zip(scores).zip(v_scale) {
+        let e = u32::from(exp2_neg(max.wrapping_sub(score).cast_unsigned()));
+        sum += e;
+        let product = e * u32::from(v_scale & 0xFF);
+        let right = right_at_0 - u32::from(v_scale >> 8);
+        // The product has 23 bits.
+        *weight = (product >> right.min(31)) as i16;
+    }
+    sum
 }
 
 /// Squares the positive elements and zeroes the others; returns the exponent of the result's unit

@@ -5,6 +5,7 @@ use core::fmt;
 use crate::config::Position;
 use crate::crc::LogitsHash;
 use crate::model::{Model, Place};
+use crate::part::{part, split};
 use crate::sampler::Sampler;
 use crate::state::{State, StateTooSmall};
 
@@ -135,7 +136,10 @@ impl<'m> Session<'m> {
             self.start = self.pos - context_len / 2;
             self.done = self.start;
         }
-        self.state.history[(self.pos % context_len) as usize] = token;
+        let slot = self.pos.checked_rem(context_len).unwrap_or(0) as usize;
+        if let Some(place) = self.state.history.get_mut(slot) {
+            *place = token;
+        }
         self.pos += 1;
         Ok(())
     }
@@ -148,8 +152,8 @@ impl<'m> Session<'m> {
             return false;
         }
         let context_len = u64::from(self.model.config().context_len);
-        let slot = (self.done % context_len) as usize;
-        let token = self.state.history[slot];
+        let slot = self.done.checked_rem(context_len).unwrap_or(0) as usize;
+        let token = self.state.history.get(slot).copied().unwrap_or(0);
         let place = if self.model.config().position == Position::Rope {
             Place {
                 pos: self.done as u32,
@@ -179,7 +183,7 @@ impl<'m> Session<'m> {
     /// - `[vocab_size]`
     #[must_use]
     pub fn logits(&self) -> &[i32] {
-        &self.state.scratch[..usize::from(self.model.config().vocab_size)]
+        part(self.state.scratch, 0, self.model.config().vocab_size.into())
     }
 
     /// Returns the residual stream of the last token after the last layer, before the final norm, in
@@ -207,7 +211,7 @@ impl<'m> Session<'m> {
     /// Chooses the token that follows; the logits are used up by this.
     pub fn sample(&mut self, sampler: &mut Sampler) -> u16 {
         let vocab_size = usize::from(self.model.config().vocab_size);
-        let (logits, order) = self.state.scratch.split_at_mut(vocab_size);
+        let (logits, order) = split(self.state.scratch, vocab_size);
         sampler.sample(logits, bytemuck::cast_slice_mut(order))
     }
 

@@ -1,13 +1,14 @@
 //! Every mutable buffer of a forward pass, split once from the caller's memory.
 
 use core::fmt;
-use core::ops::Range;
 
 use bytemuck::cast_slice_mut;
 
 use crate::config::{Activation, Config};
-use crate::kernel::{self, NATIVE, Weights};
+use crate::kernel::{self, Element, NATIVE, Weights, narrow};
+use crate::layout::fill;
 use crate::ops::{PackedScale, Past};
+use crate::part::{part, part_mut, split};
 
 /// Sizes of the buffers in `u32` words.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +31,7 @@ const fn max(a: usize, b: usize) -> usize {
 
 /// Returns the words of the keys (or values) of one head, enough for the layout of every core.
 const fn head_words(context_len: usize, head_dim: usize) -> usize {
-    context_len.next_multiple_of(4) * head_dim.next_multiple_of(4) / 4
+    fill(context_len, 4) * fill(head_dim, 4) / 4
 }
 
 impl Plan {
@@ -55,7 +56,8 @@ impl Plan {
             angles: 2 * config.n_angle(),
             scratch: max(max(attention, ff), head),
             weights: context_len.div_ceil(2),
-            x_q: max(max(d_model, d_ff), 2 * config.head_dim()).div_ceil(4),
+            // Words, though some kernels read bytes: every core needs the same RAM.
+            x_q: max(max(d_model, d_ff), 2 * config.head_dim()),
             lanes: kernel::lanes_len(max(max(d_model, d_ff), context_len)),
             history: context_len.div_ceil(2),
             scales: n_cached.div_ceil(2),
@@ -110,7 +112,7 @@ pub(crate) struct State<'m> {
     /// Integer attention weights: `[context_len]`.
     pub(crate) weights: &'m mut [i16],
     /// Quantised input of a matrix, or a key and a value: `[max(d_model, d_ff, 2 head_dim)]`.
-    pub(crate) x_q: &'m mut [i8],
+    pub(crate) x_q: &'m mut [Element],
     /// Scratch memory of the kernels.
     pub(crate) lanes: &'m mut [u32],
     /// The last tokens, a ring: `[context_len]`.
@@ -147,31 +149,40 @@ impl KvCache<'_> {
         &mut self,
         head: usize,
         slot: usize,
-        (k, k_scale): (&[i8], PackedScale),
-        (v, v_scale): (&[i8], PackedScale),
+        (k, k_scale): (&[Element], PackedScale),
+        (v, v_scale): (&[Element], PackedScale),
     ) {
-        self.k_scale[head * self.context_len + slot] = k_scale.0;
-        self.v_scale[head * self.context_len + slot] = v_scale.0;
-        let range = self.range(head);
-        let keys: &mut [i8] = cast_slice_mut(&mut self.k[range.clone()]);
-        let row_len = NATIVE.row_len(self.head_dim);
-        for (col, &k) in k.iter().enumerate() {
-            keys[NATIVE.place(slot, col, row_len)] = k;
+        let place = head * self.context_len + slot;
+        if let (Some(k), Some(v)) = (self.k_scale.get_mut(place), self.v_scale.get_mut(place)) {
+            (*k, *v) = (k_scale.0, v_scale.0);
         }
-        let values: &mut [i8] = cast_slice_mut(&mut self.v[range]);
+        let (start, len) = self.words(head);
+        let keys: &mut [i8] = cast_slice_mut(part_mut(self.k, start, len));
+        let mut at = NATIVE.place(slot, 0, NATIVE.row_len(self.head_dim));
+        for (col, &k) in (1..).zip(k) {
+            if let Some(place) = keys.get_mut(at) {
+                *place = narrow(k);
+            }
+            at += NATIVE.next_col(col);
+        }
+        let values: &mut [i8] = cast_slice_mut(part_mut(self.v, start, len));
         let row_len = NATIVE.row_len(self.context_len);
-        for (row, &v) in v.iter().enumerate() {
-            values[NATIVE.place(row, slot, row_len)] = v;
+        let mut at = NATIVE.place(0, slot, row_len);
+        for (row, &v) in (1..).zip(v) {
+            if let Some(place) = values.get_mut(at) {
+                *place = narrow(v);
+            }
+            at += NATIVE.next_row(row, row_len);
         }
     }
 
     /// Returns keys and values of the first `n` positions of a head.
     pub(crate) fn past(&self, head: usize, n: usize) -> Past<'_> {
-        let range = self.range(head);
-        let scales = head * self.context_len..head * self.context_len + n;
+        let (start, len) = self.words(head);
+        let scales = head * self.context_len;
         Past {
             k: Weights {
-                words: &self.k[range.clone()],
+                words: part(self.k, start, len),
                 rows: n,
                 cols: self.head_dim,
                 row_len: NATIVE.row_len(self.head_dim),
@@ -179,21 +190,22 @@ impl KvCache<'_> {
                 biased: false,
             },
             v: Weights {
-                words: &self.v[range],
+                words: part(self.v, start, len),
                 rows: self.head_dim,
                 cols: n,
                 row_len: NATIVE.row_len(self.context_len),
                 layout: NATIVE,
                 biased: false,
             },
-            k_scale: &self.k_scale[scales.clone()],
-            v_scale: &self.v_scale[scales],
+            k_scale: part(self.k_scale, scales, n),
+            v_scale: part(self.v_scale, scales, n),
         }
     }
 
-    const fn range(&self, head: usize) -> Range<usize> {
+    /// Returns first word and number of words of the keys (or values) of a head.
+    const fn words(&self, head: usize) -> (usize, usize) {
         let words = head_words(self.context_len, self.head_dim);
-        head * words..(head + 1) * words
+        (head * words, words)
     }
 }
 
@@ -209,7 +221,7 @@ impl<'m> State<'m> {
         }
         let mut rest = memory;
         let mut take = |words: usize| {
-            let (head, tail) = core::mem::take(&mut rest).split_at_mut(words);
+            let (head, tail) = split(core::mem::take(&mut rest), words);
             rest = tail;
             head
         };
@@ -224,10 +236,14 @@ impl<'m> State<'m> {
             weights: cast_slice_mut(take(plan.weights)),
             x_q: cast_slice_mut(take(plan.x_q)),
             lanes: take(plan.lanes),
-            history: &mut cast_slice_mut(take(plan.history))[..usize::from(config.context_len)],
+            history: part_mut(
+                cast_slice_mut(take(plan.history)),
+                0,
+                config.context_len.into(),
+            ),
             kv_cache: KvCache {
-                k_scale: &mut cast_slice_mut(take(plan.scales))[..n_cached],
-                v_scale: &mut cast_slice_mut(take(plan.scales))[..n_cached],
+                k_scale: part_mut(cast_slice_mut(take(plan.scales)), 0, n_cached),
+                v_scale: part_mut(cast_slice_mut(take(plan.scales)), 0, n_cached),
                 k: take(plan.cache),
                 v: take(plan.cache),
                 context_len: config.context_len.into(),

@@ -10,7 +10,7 @@ mod machine;
 
 use core::hint::black_box;
 
-use runtime::kernel::{self, NATIVE, Vector, Weights};
+use runtime::kernel::{self, Element, NATIVE, Vector, Weights};
 use runtime::{Layout, SplitMix64};
 
 const MAX_ROWS: usize = 64;
@@ -32,12 +32,24 @@ const SIZES: [(usize, usize); 14] = [
     (2, 600),
 ];
 
-static mut WORDS: [u32; MAX_ROWS * MAX_COLS / 4] = [0; MAX_ROWS * MAX_COLS / 4];
-static mut LANES: [u32; MAX_COLS] = [0; MAX_COLS];
-static mut INT8: [i8; MAX_COLS] = [0; MAX_COLS];
-static mut INT16: [i16; MAX_COLS] = [0; MAX_COLS];
-static mut OUT: [i32; MAX_ROWS] = [0; MAX_ROWS];
-static mut EXPECTED: [i32; MAX_ROWS] = [0; MAX_ROWS];
+/// Memory for the largest size.
+struct Buffers {
+    words: [u32; MAX_ROWS * MAX_COLS / 4],
+    lanes: [u32; MAX_COLS],
+    int8: [Element; MAX_COLS],
+    int16: [i16; MAX_COLS],
+    out: [i32; MAX_ROWS],
+    expected: [i32; MAX_ROWS],
+}
+
+static mut BUFFERS: Buffers = Buffers {
+    words: [0; MAX_ROWS * MAX_COLS / 4],
+    lanes: [0; MAX_COLS],
+    int8: [0; MAX_COLS],
+    int16: [0; MAX_COLS],
+    out: [0; MAX_ROWS],
+    expected: [0; MAX_ROWS],
+};
 
 /// What the numbers of a round look like.
 #[derive(Clone, Copy)]
@@ -77,17 +89,16 @@ impl Values {
 
 #[unsafe(no_mangle)]
 extern "C" fn main() -> ! {
-    // SAFETY: this function runs once and nothing else names the statics.
-    let (words, lanes, int8, int16, out, expected) = unsafe {
-        (
-            &mut *(&raw mut WORDS),
-            &mut *(&raw mut LANES),
-            &mut *(&raw mut INT8),
-            &mut *(&raw mut INT16),
-            &mut *(&raw mut OUT),
-            &mut *(&raw mut EXPECTED),
-        )
-    };
+    let buffers = &raw mut BUFFERS;
+    // SAFETY: this function runs once and nothing else names the static.
+    let Buffers {
+        words,
+        lanes,
+        int8,
+        int16,
+        out,
+        expected,
+    } = unsafe { &mut *buffers };
     let mut rng = SplitMix64::new(1);
     for (rows, cols) in SIZES {
         for weights in Values::ALL {
@@ -95,8 +106,8 @@ extern "C" fn main() -> ! {
                 for biased in [false, NATIVE == Layout::M4 && 127 * 127 * cols < 1 << 23] {
                     let w = fill(words, rows, cols, biased, weights, &mut rng);
                     for (index, (a, b)) in int8.iter_mut().zip(int16.iter_mut()).enumerate() {
-                        *a = vector.at(index, &mut rng);
-                        *b = i16::from(*a) * 256 + i16::from(*a);
+                        let value = vector.at(index, &mut rng);
+                        (*a, *b) = (widen(value), i16::from(value) * 257);
                     }
                     let x = Vector::Int8(&int8[..cols]);
                     kernel::reference(&w, x, &mut expected[..rows]);
@@ -119,6 +130,11 @@ extern "C" fn main() -> ! {
     machine::print("equal", rng.next_u64());
     measure(words, lanes, int8, int16, out);
     machine::exit(true)
+}
+
+/// An [`Element`] is a byte on most cores.
+fn widen<T: From<i8>>(value: i8) -> T {
+    T::from(value)
 }
 
 fn check(found: &[i32], expected: &[i32]) {
@@ -166,7 +182,7 @@ fn fill<'a>(
     }
 }
 
-fn measure(words: &mut [u32], lanes: &mut [u32], int8: &[i8], int16: &[i16], out: &mut [i32]) {
+fn measure(words: &mut [u32], lanes: &mut [u32], int8: &[Element], int16: &[i16], out: &mut [i32]) {
     let mut rng = SplitMix64::new(2);
     let (rows, cols) = (64, 256);
     let x8 = Vector::Int8(&int8[..cols]);

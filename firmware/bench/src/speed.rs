@@ -25,8 +25,9 @@ static mut STATE: [u32; STATE_WORDS] = [0; STATE_WORDS];
 
 #[unsafe(no_mangle)]
 extern "C" fn main() -> ! {
+    let state = &raw mut STATE;
     // SAFETY: this function runs once and nothing else names the static.
-    let state = unsafe { &mut *(&raw mut STATE) };
+    let state = unsafe { &mut *state };
     let hash = Model::from_bytes(black_box(&MODEL.0))
         .ok()
         .and_then(|model| run(&model, state));

@@ -20,7 +20,7 @@ const BLOCK: usize = 4;
 //
 // One step is four columns: a word of each row against r4 to r7. The bytes of a word are, in this
 // order: sign-extended; the fourth by a shift; the second and third from the word with its pairs of
-// bytes exchanged. Two steps make a turn; an odd number of them enters in the middle.
+// bytes exchanged. Four steps make a turn; another number of them enters in the middle.
 global_asm!(
     ".syntax unified",
     ".macro chapbook_m0_step",
@@ -67,14 +67,27 @@ global_asm!(
     "mov r9, r3",
     "mov r10, r3",
     "mov r11, r3",
-    "lsrs r2, r2, #1",
-    "bcs 3f",
+    "lsls r2, r2, #31",
+    "bmi 5f",
+    "bcc 2f",
+    "b 3f",
+    "5:",
+    "bcc 6f",
+    "b 7f",
+    "6:",
+    "b 8f",
     "2:",
+    "chapbook_m0_step",
+    "7:",
     "chapbook_m0_step",
     "3:",
     "chapbook_m0_step",
+    "8:",
+    "chapbook_m0_step",
     "cmp r0, r12",
-    "bne 2b",
+    "beq 9f",
+    "b 2b",
+    "9:",
     "ldr r3, [sp, #8]",
     "mov r4, r8",
     "mov r5, r9",
@@ -106,7 +119,7 @@ unsafe extern "C" {
     /// Computes `blocks` blocks of four sums; `words` and `blocks` are at least 1.
     fn chapbook_m0_sums(
         w: *const u32,
-        x: *const u32,
+        x: *const i32,
         words: usize,
         out: *mut i32,
         blocks: usize,
@@ -121,11 +134,13 @@ pub(super) fn sums(
     lanes: &mut [u32],
     out: &mut [i32],
 ) -> Option<()> {
-    let lanes = lanes.get_mut(..super::lanes_len(x.len()))?;
-    match x {
-        Vector::Int8(x) => widen(x, lanes),
-        Vector::Int16(x) => widen(x, lanes),
-    }
+    let filled = lanes.get_mut(..super::lanes_len(x.len()))?;
+    let lanes = match x {
+        // Whole words are read where they are.
+        Vector::Int8(x) if x.len() == filled.len() => x,
+        Vector::Int8(x) => widen(x, filled),
+        Vector::Int16(x) => widen(x, filled),
+    };
     super::for_blocks(w, lanes.len() / 4, out, |call| {
         // SAFETY: `for_blocks` has checked that `w` has `blocks` blocks of at least `words` words
         // in each of four rows and `out` four sums for each of them; `lanes` has four words for
@@ -143,10 +158,12 @@ pub(super) fn sums(
     })
 }
 
-fn widen<T: Copy + Into<i32>>(x: &[T], lanes: &mut [u32]) {
+fn widen<'l, T: Copy + Into<i32>>(x: &[T], lanes: &'l mut [u32]) -> &'l [i32] {
+    let lanes: &mut [i32] = bytemuck::cast_slice_mut(lanes);
     let (first, rest) = lanes.split_at_mut(x.len().min(lanes.len()));
     for (lane, &x) in first.iter_mut().zip(x) {
-        *lane = x.into().cast_unsigned();
+        *lane = x.into();
     }
     rest.fill(0);
+    lanes
 }

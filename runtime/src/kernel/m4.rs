@@ -23,8 +23,8 @@ const BLOCK: usize = 4;
 
 // r0 weights, r1 vector, r2 words of a row, r3 sums; on the stack the number of blocks, the bytes
 // between two of them and the start of each sum. r4 to r7 are the sums, r8 to r11 a word of each
-// row, r3 and r12 two pairs of the vector, lr is scratch. Two steps make a turn; an odd number of
-// them enters in the middle.
+// row, r3 and r12 two pairs of the vector, lr is scratch. Four steps make a turn; another
+// number of them enters in the middle.
 global_asm!(
     #[cfg(armv8m)]
     ".cpu cortex-m33",
@@ -81,13 +81,23 @@ global_asm!(
     "mov r5, r4",
     "mov r6, r4",
     "mov r7, r4",
-    "adds r2, r2, #1",
-    "lsrs r2, r2, #1",
-    "bcc 3f",
+    "lsls r3, r2, #31",
+    "add r2, r2, #3",
+    "lsr r2, r2, #2",
+    "bmi 5f",
+    "bcs 3f",
+    "b 2f",
+    "5:",
+    "bcs 7f",
+    "b 8f",
     ".balign 4",
     "2:",
     "\\step",
+    "7:",
+    "\\step",
     "3:",
+    "\\step",
+    "8:",
     "\\step",
     "subs r2, r2, #1",
     "bne 2b",

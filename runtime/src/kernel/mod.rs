@@ -28,6 +28,24 @@ pub const NATIVE: Layout = if cfg!(kernel = "m0") {
     Layout::Plain
 };
 
+/// An int8 activation, as wide as the kernel reads it.
+#[cfg(not(kernel = "m0"))]
+pub type Element = i8;
+/// An int8 activation, as wide as the kernel reads it.
+#[cfg(kernel = "m0")]
+pub type Element = i32;
+
+/// Returns the one byte of an activation.
+#[cfg(not(kernel = "m0"))]
+pub(crate) const fn narrow(x: Element) -> i8 {
+    x
+}
+/// Returns the one byte of an activation.
+#[cfg(kernel = "m0")]
+pub(crate) const fn narrow(x: Element) -> i8 {
+    x as i8
+}
+
 /// An int8 matrix in one of the layouts.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights<'a> {
@@ -50,7 +68,7 @@ pub struct Weights<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Vector<'a> {
     /// Activations within -127..=127.
-    Int8(&'a [i8]),
+    Int8(&'a [Element]),
     /// Attention weights, at most 2^15 - 1 and not negative; not for a biased matrix.
     Int16(&'a [i16]),
 }

@@ -1,6 +1,6 @@
 //! The kernel that reads every layout: safe, portable and the definition of the others.
 
-use super::{Vector, Weights};
+use super::{Element, Vector, Weights};
 use crate::layout::Layout;
 
 pub(super) fn sums(w: &Weights<'_>, x: Vector<'_>, out: &mut [i32]) {
@@ -23,8 +23,8 @@ fn plain<T>(w: &Weights<'_>, x: &[T], out: &mut [i32], dot: fn(&[i8], &[T]) -> i
 }
 
 /// Products of two int8 fit 16 bits, which lets the compiler add them in pairs.
-fn dot8(w: &[i8], x: &[i8]) -> i32 {
-    let product = |(&w, &x): (&i8, &i8)| i32::from(i16::from(w) * i16::from(x));
+fn dot8(w: &[i8], x: &[Element]) -> i32 {
+    let product = |(&w, &x): (&i8, &Element)| i32::from(i16::from(w) * x as i16);
     w.iter().zip(x).map(product).sum()
 }
 

@@ -1,0 +1,232 @@
+//! `bench`: cycles per character of the engine on emulated cores, the same in each run.
+
+mod elf;
+mod emulator;
+mod table;
+
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail, ensure};
+use checkpoint::{AlignedBytes, blob, runs, synthetic, write_durably};
+use clap::Parser;
+use runtime::{Activation, Config, LogitsHash, Model, Norm, Position, Provenance, Session};
+
+use emulator::{CORES, Core, Run};
+use table::{Kernel, Row, Table};
+
+/// The shape of `HardGPT` (`AdamA1024/HardGPT`), the closest peer: 88,704 parameters, 86,064
+/// multiply-accumulates per character without attention. Its weights here are random, because the
+/// cost does not depend on them.
+const PEER: Config = Config {
+    n_layer: 3,
+    n_head: 4,
+    n_kv_head: 4,
+    d_model: 48,
+    d_ff: 192,
+    context_len: 48,
+    vocab_size: 65,
+    position: Position::Learned,
+    rope_base: 10_000,
+    norm: Norm::LayerNorm,
+    activation: Activation::Gelu,
+    tied: true,
+    embed_scale: false,
+    attn_bias: false,
+    ff_bias: false,
+    norm_bias: false,
+    head_bias: false,
+};
+
+/// RAM that the peer's shape may take.
+const PEER_RAM: usize = 24 * 1024;
+const _: () = assert!(PEER.state_bytes() <= PEER_RAM);
+
+/// Multiply-accumulates that each region of the program `kernels` counts.
+const KERNEL_MAC: f64 = 64.0 * 256.0;
+
+/// Counts cycles per character and per multiply-accumulate on emulated cores
+#[derive(Parser)]
+#[command(name = "bench")]
+struct Arguments {
+    /// Compares with the committed table and fails when a number rose by more than 1 %
+    #[arg(long)]
+    check: bool,
+    /// Rewrites the committed table
+    #[arg(long, conflicts_with = "check")]
+    update: bool,
+    /// Prints the rows as JSON
+    #[arg(long)]
+    json: bool,
+    /// Prints which functions the cycles of a full window go to
+    #[arg(long)]
+    parts: bool,
+    /// Measures this core only
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "update"])]
+    core: Option<String>,
+}
+
+fn main() -> ExitCode {
+    tools::exit_code(run(&Arguments::parse(), &mut stdout().lock()))
+}
+
+fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let folder = runs::repository().join("firmware/bench/target");
+    std::fs::create_dir_all(&folder)?;
+    let plugin = emulator::plugin(&folder)?;
+    let peer = folder.join("peer.bin");
+    write_peer(&peer)?;
+    let pocket = runs::repository().join("firmware/model/pocket.bin");
+    let mut models = vec![("peer", peer)];
+    if pocket.is_file() {
+        models.push(("pocket", pocket));
+    }
+    let cores: Vec<&Core> = CORES
+        .iter()
+        .filter(|core| {
+            arguments
+                .core
+                .as_deref()
+                .is_none_or(|name| name == core.name)
+        })
+        .collect();
+    if cores.is_empty() {
+        let names = CORES.map(|core| core.name).join(", ");
+        bail!("there is no such core; known are {names}");
+    }
+
+    let mut table = Table::default();
+    for core in &cores {
+        let kernels = core.run("kernels", &models[0].1, &plugin)?;
+        ensure!(
+            kernels.output.starts_with("equal"),
+            "{}: {}",
+            core.name,
+            kernels.output
+        );
+        table.kernels.extend(kernel_rows(core, &kernels)?);
+    }
+    for (name, path) in &models {
+        for core in &cores {
+            let speed = core.run("speed", path, &plugin)?;
+            table.rows.extend(speed_rows(name, path, core, &speed)?);
+            if arguments.parts {
+                print_parts(out, name, core, &speed)?;
+            }
+        }
+    }
+
+    if arguments.json {
+        writeln!(out, "{}", table.json())?;
+    } else {
+        write!(out, "{}", table.text())?;
+    }
+    let committed = runs::repository().join("tools/bench.md");
+    if arguments.update {
+        write_durably(&committed, table.text().as_bytes())?;
+    }
+    if arguments.check {
+        let before = std::fs::read_to_string(&committed)
+            .with_context(|| format!("cannot read {}", committed.display()))?;
+        table.check(&before)?;
+    }
+    Ok(())
+}
+
+fn write_peer(path: &Path) -> anyhow::Result<()> {
+    let checkpoint = synthetic::checkpoint(PEER, 1);
+    let provenance = Provenance {
+        run: "peer",
+        corpus_sha256: [0; 32],
+        step: 0,
+        seed: 1,
+        dev_f32: f32::NAN,
+        dev_blob: f32::NAN,
+    };
+    let weights = checkpoint.deployed();
+    let blob = blob::write(&PEER, &checkpoint.vocab, weights, provenance)?;
+    // An unchanged file keeps its time stamp, and cargo its build.
+    if std::fs::read(path).ok().as_deref() != Some(&*blob.bytes) {
+        write_durably(path, &blob.bytes)?;
+    }
+    Ok(())
+}
+
+fn kernel_rows(core: &Core, run: &Run) -> anyhow::Result<Vec<Kernel>> {
+    let [matrix, keys, values] = &run.regions[..] else {
+        bail!("{}: expected three regions of kernels", core.name);
+    };
+    let per_mac = |region: &emulator::Region| region.cycles as f64 / KERNEL_MAC;
+    Ok(vec![Kernel {
+        core: core.name,
+        floor: core.floor,
+        matrix: per_mac(matrix),
+        keys: per_mac(keys),
+        values: per_mac(values),
+    }])
+}
+
+fn speed_rows(name: &str, path: &Path, core: &Core, run: &Run) -> anyhow::Result<Vec<Row>> {
+    let bytes = AlignedBytes::read(path)?;
+    let model = Model::from_bytes(&bytes)?;
+    let config = model.config();
+    let expected = format!("hash {:016x}", host_hash(&model)?);
+    ensure!(
+        run.output == expected,
+        "{} computes other logits than this machine: {}, not {expected}",
+        core.name,
+        run.output
+    );
+    ensure!(
+        run.panics.is_empty(),
+        "{}: there is a panic path: {}",
+        core.name,
+        run.panics.join(", ")
+    );
+    let window = u64::from(config.context_len);
+    let places = [("0", 1), ("half", window / 2 + 1), ("full", window)];
+    let attention = 2 * u64::from(config.n_layer) * u64::from(config.d_model);
+    let rows = places.into_iter().zip(&run.regions);
+    Ok(rows
+        .map(|((window, seen), region)| {
+            let mac = config.n_mac() + attention * seen;
+            Row {
+                model: name.to_string(),
+                core: core.name,
+                weights: "w8",
+                window,
+                instructions: region.instructions,
+                cycles: region.cycles,
+                mac,
+                ratio: region.cycles as f64 / (core.floor * mac as f64),
+                ram_len: run.ram_len,
+                code_len: run.code_len,
+            }
+        })
+        .collect())
+}
+
+/// Returns the logits hash of the text that the program `speed` feeds.
+fn host_hash(model: &Model<'_>) -> anyhow::Result<u64> {
+    let mut state = vec![0; model.config().state_words()];
+    let mut session = Session::new(model, &mut state)?;
+    let mut hash = LogitsHash::new();
+    let mut token = 0;
+    for _ in 0..model.config().context_len {
+        hash.update(session.feed(token)?);
+        token = (token + 7) % model.config().vocab_size;
+    }
+    Ok(hash.finish())
+}
+
+fn print_parts(out: &mut dyn Write, name: &str, core: &Core, run: &Run) -> anyhow::Result<()> {
+    let full = run.regions.last().context("no region")?;
+    let mut parts = full.parts.clone();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.1));
+    writeln!(out, "{name} on {}, {} cycles:", core.name, full.cycles)?;
+    for (part, cycles) in parts.iter().filter(|part| part.1 > full.cycles / 500) {
+        writeln!(out, "    {part:<32} {cycles:>9}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! The table of a measurement, and its comparison with an earlier one.
+
+use std::fmt::Write as _;
+
+use anyhow::bail;
+
+/// Rise from which on a check fails, in percent.
+const LIMIT: f64 = 1.0;
+
+/// Clock at which characters per second are stated, in Hz, by core.
+const CLOCKS: [(&str, u64); 5] = [
+    ("m0plus", 125_000_000),
+    ("m3", 72_000_000),
+    ("m4f", 168_000_000),
+    ("m33", 150_000_000),
+    ("rv32", 150_000_000),
+];
+
+/// Everything measured.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// The kernels alone.
+    pub(crate) kernels: Vec<Kernel>,
+    /// Whole characters.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Cycles per multiply-accumulate of the kernels of a core, 64 x 256.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// The core.
+    pub(crate) core: &'static str,
+    /// The cheapest possible.
+    pub(crate) floor: f64,
+    /// Weights of a blob.
+    pub(crate) matrix: f64,
+    /// A query by keys.
+    pub(crate) keys: f64,
+    /// Attention weights by values.
+    pub(crate) values: f64,
+}
+
+/// One character at one place of the window.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// The model.
+    pub(crate) model: String,
+    /// The core.
+    pub(crate) core: &'static str,
+    /// Number format of the weights.
+    pub(crate) weights: &'static str,
+    /// Position: 0, half or full window.
+    pub(crate) window: &'static str,
+    /// Instructions.
+    pub(crate) instructions: u64,
+    /// Cycles.
+    pub(crate) cycles: u64,
+    /// Multiply-accumulates of matrices and attention.
+    pub(crate) mac: u64,
+    /// Cycles over the floor.
+    pub(crate) ratio: f64,
+    /// Bytes of statics.
+    pub(crate) ram_len: usize,
+    /// Bytes of code and constants.
+    pub(crate) code_len: usize,
+}
+
+impl Row {
+    /// Returns what identifies the row.
+    fn key(&self) -> String {
+        format!(
+            "{} {} {} {}",
+            self.model, self.core, self.weights, self.window
+        )
+    }
+
+    fn per_second(&self) -> u64 {
+        let clock = CLOCKS.iter().find(|(core, _)| *core == self.core);
+        clock.map_or(0, |(_, hz)| hz / self.cycles.max(1))
+    }
+}
+
+impl Table {
+    /// Writes the table as Markdown.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from(
+            "# Cycles\n\nWritten by `tools/bench --update`; `firmware/bench/cycles.c` says what is \
+             counted. Memory without wait states.\n\n## Kernels, cycles per multiply-accumulate\n\n\
+             | core | floor | matrix | keys | values |\n|---|---:|---:|---:|---:|\n",
+        );
+        for kernel in &self.kernels {
+            let Kernel {
+                core,
+                floor,
+                matrix,
+                keys,
+                values,
+            } = kernel;
+            let _ = writeln!(
+                text,
+                "| {core} | {floor:.2} | {matrix:.3} | {keys:.3} | {values:.3} |"
+            );
+        }
+        text += "\n## Characters\n\n`ratio` is cycles / (floor x multiply-accumulates, attention \
+                 included); characters/s at 125 MHz (m0plus), 72 MHz (m3), 168 MHz (m4f) and 150 MHz \
+                 (m33, rv32).\n\n\
+                 | model | core | weights | window | instructions | cycles | ratio | characters/s | \
+                 RAM | code |\n|---|---|---|---|---:|---:|---:|---:|---:|---:|\n";
+        for row in &self.rows {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {:.2} | {} | {} | {} |",
+                row.model,
+                row.core,
+                row.weights,
+                row.window,
+                row.instructions,
+                row.cycles,
+                row.ratio,
+                row.per_second(),
+                row.ram_len,
+                row.code_len
+            );
+        }
+        text
+    }
+
+    /// Writes the rows as a JSON array.
+    pub(crate) fn json(&self) -> String {
+        let rows: Vec<String> = self
+            .rows
+            .iter()
+            .map(|row| {
+                format!(
+                    "{{\"model\":\"{}\",\"core\":\"{}\",\"weights\":\"{}\",\"window\":\"{}\",\
+                     \"instructions\":{},\"cycles_per_char\":{},\"mac\":{},\"ratio\":{:.4},\
+                     \"ram_bytes\":{},\"code_bytes\":{}}}",
+                    row.model,
+                    row.core,
+                    row.weights,
+                    row.window,
+                    row.instructions,
+                    row.cycles,
+                    row.mac,
+                    row.ratio,
+                    row.ram_len,
+                    row.code_len
+                )
+            })
+            .collect();
+        format!("[{}]", rows.join(",\n"))
+    }
+
+    /// Compares with an earlier table; rows that it lacks are not compared.
+    ///
+    /// # Errors
+    ///
+    /// Every row whose cycles rose by more than [`LIMIT`] percent.
+    pub(crate) fn check(&self, before: &str) -> anyhow::Result<()> {
+        let mut complaints = Vec::new();
+        for row in &self.rows {
+            let key = row.key();
+            let Some(old) = cycles_of(before, &key) else {
+                continue;
+            };
+            let rise = (row.cycles as f64 / old as f64 - 1.0) * 100.0;
+            if rise > LIMIT {
+                complaints.push(format!(
+                    "{key} rose by {rise:.1} %, from {old} to {} cycles",
+                    row.cycles
+                ));
+            }
+        }
+        if complaints.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "{}; if that is meant, run tools/bench --update",
+            complaints.join("; ")
+        )
+    }
+}
+
+/// Finds the cycles of a row in the text of a table.
+fn cycles_of(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let found = cells.get(1..5)?.join(" ");
+        (found == key).then(|| cells.get(6)?.parse().ok())?
+    })
+}
