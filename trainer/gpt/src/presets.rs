@@ -80,11 +80,15 @@ pub const PRESETS: &[Preset] = &[
             },
             train_len: 256,
             batch: 12,
-            steps: 10_000,
+            // Chosen with dev held out: without dropout its loss rises after 14 epochs, with 0.1 it
+            // is still falling after 20. The shipped weights see dev as well.
+            steps: 8_000,
             lr: 3e-3,
             beta2: 0.99,
             weight_decay: 0.1,
+            dropout: 0.05,
             ema_decay: 0.999,
+            train_on_dev: true,
             ..BASE
         },
     },
@@ -137,7 +141,7 @@ pub const PRESETS: &[Preset] = &[
             lr: 1.5e-3,
             beta2: 0.99,
             weight_decay: 0.1,
-            dropout: 0.1,
+            dropout: 0.2,
             ..BASE
         },
     },

@@ -307,7 +307,7 @@ fn report_eval<B: TrainBackend>(trainer: &Trainer<B>, line: &Line, best: bool) -
         line.train,
         trainer.record.dev_f32,
         trainer.record.dev_ema,
-        if best { " (best)" } else { "" },
+        if best { " (kept)" } else { "" },
         line.tokens_per_s,
         indented(&text)
     ))
