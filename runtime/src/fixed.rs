@@ -39,6 +39,28 @@ pub const fn shift(x: i32, right: i32) -> i32 {
     }
 }
 
+/// Returns `sqrt(x * 2^16)`, rounded down: digit by digit, because small cores divide slowly.
+#[must_use]
+pub const fn root16(x: u32) -> u32 {
+    let (mut rest, mut root) = (0, 0);
+    let mut digit = 0;
+    while digit < 24 {
+        let pair = if digit < 16 {
+            (x >> (30 - 2 * digit)) & 3
+        } else {
+            0
+        };
+        rest = rest << 2 | pair;
+        root <<= 1;
+        if rest > 2 * root {
+            rest -= 2 * root + 1;
+            root += 1;
+        }
+        digit += 1;
+    }
+    root
+}
+
 /// A number that is not negative: `mantissa * 2^exponent`, the mantissa 0 or of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
@@ -403,6 +425,14 @@ mod tests {
             }
             assert_eq!(shift(x, 32), 0);
             assert_eq!(shift(x, i32::MAX), 0);
+        }
+    }
+
+    #[test]
+    fn root_is_the_integer_square_root() {
+        for x in numbers().map(i32::cast_unsigned).chain(0..70_000) {
+            let exact = (u64::from(x) << 16).isqrt();
+            assert_eq!(u64::from(root16(x)), exact, "{x}");
         }
     }
 

@@ -272,10 +272,17 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
     })
 }
 
+#[inline(never)]
 fn check_vocab(header: &Header<'_>) -> Result<(), LoadError> {
-    let chars = header.vocab.chars();
-    let ascending = chars.clone().is_sorted_by(|a, b| a < b);
-    if ascending && chars.count() == usize::from(header.config.vocab_size) {
+    let (mut last, mut count) = (None, 0);
+    for char in header.vocab.chars() {
+        if last >= Some(char) {
+            return Err(LoadError::BadVocabulary);
+        }
+        last = Some(char);
+        count += 1;
+    }
+    if count == usize::from(header.config.vocab_size) {
         Ok(())
     } else {
         Err(LoadError::BadVocabulary)

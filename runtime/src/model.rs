@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::ops::{self, AttendScratch, Gains, Matrix};
 use crate::part::{part, part_mut, split};
 use crate::state::State;
-use crate::tensor::{Kind, TensorId, TensorMap, TensorSpec};
+use crate::tensor::{self, Kind, TensorId, TensorMap, TensorSpec};
 use crate::vocab::Vocab;
 
 /// A checked blob, used in place.
@@ -47,15 +47,14 @@ impl<'a> Model<'a> {
             total_len: parsed.total_len,
             crc: parsed.crc,
         };
-        for tensor in model.tensors() {
-            let layer = usize::from(tensor.layer.unwrap_or(0));
-            let exponent = match tensor.kind {
-                Kind::W8 => model.matrix(tensor.id, layer).exponent,
-                Kind::G16 => model.gains(tensor.id, layer).exponent,
-                Kind::I32 | Kind::U32 => 0,
-            };
-            if exponent.unsigned_abs() > MAX_EXPONENT.unsigned_abs() {
-                return Err(LoadError::BadExponent(exponent));
+        for id in tensor::ALL {
+            let of_layer = tensor::is_of_layer(id);
+            let n_layer = if of_layer { model.config().n_layer } else { 1 };
+            for layer in 0..usize::from(n_layer) {
+                let exponent = model.exponent(id, layer);
+                if exponent.unsigned_abs() > MAX_EXPONENT.unsigned_abs() {
+                    return Err(LoadError::BadExponent(exponent));
+                }
             }
         }
         Ok(model)
@@ -113,6 +112,7 @@ impl<'a> Model<'a> {
         part(self.tensors, self.map.offset(id, layer) + skip, len)
     }
 
+    #[inline(never)]
     fn matrix(&self, id: TensorId, layer: usize) -> Matrix<'a> {
         let (rows, cols) = self.shape(id);
         let weights = self.layout.matrix_len(rows, cols).next_multiple_of(4);
@@ -137,12 +137,22 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// Returns the exponent of a tensor; 0 when the model has no such tensor or it needs none.
+    fn exponent(&self, id: TensorId, layer: usize) -> i32 {
+        match id.shape(self.config()) {
+            Some((_, _, Kind::W8)) => self.matrix(id, layer).exponent,
+            Some((_, _, Kind::G16)) => self.gains(id, layer).exponent,
+            _ => 0,
+        }
+    }
+
     /// Returns the weights of a matrix and its exponent.
     pub(crate) fn weights(&self, id: TensorId, layer: usize) -> (Weights<'a>, i32) {
         let matrix = self.matrix(id, layer);
         (matrix.w, matrix.exponent)
     }
 
+    #[inline(never)]
     fn gains(&self, id: TensorId, layer: usize) -> Gains<'a> {
         let (_, cols) = self.shape(id);
         let exponent = (2 * cols).next_multiple_of(4);
@@ -191,7 +201,7 @@ impl<'a> Model<'a> {
         let (w_embed, row) = (self.matrix(TensorId::WEmbed, 0), usize::from(token));
         let mut scale = w_embed.row_scale(row);
         if config.embed_scale {
-            let root = (u32::from(config.d_model) << 16).isqrt();
+            let root = fixed::root16(config.d_model.into());
             scale = scale.mul(Scale::new(root, -8));
         }
         state.x.fill(0);
@@ -396,9 +406,7 @@ fn cast<T: AnyBitPattern>(bytes: &[u8]) -> &[T] {
 fn add_row(x: &mut [i32], w: &Matrix<'_>, row: usize, scale: Scale) {
     // The weight moves up so that the product keeps its bits.
     let scale = scale.shl(-16);
-    let row = (0..x.len()).map(|col| i32::from(w.w.at(row, col)) << 16);
-    let terms = row.map(|w| scale.apply(w));
-    for (x, term) in x.iter_mut().zip(terms) {
-        *x = x.saturating_add(term);
+    for (x, w) in x.iter_mut().zip(w.w.row(row)) {
+        *x = x.saturating_add(scale.apply(i32::from(w) << 16));
     }
 }

@@ -4,9 +4,9 @@
 //! [`Scale`]; products are int8 times int8, summed exactly in `i32`.
 
 use crate::config::Norm;
-use crate::fixed::{LONG_MULTIPLY, ONE, Scale, exp2_neg, mul16, shift};
-use crate::kernel::{self, Element, Vector, Weights};
-use crate::part::part_mut;
+use crate::fixed::{LONG_MULTIPLY, ONE, Scale, exp2_neg, mul16, root16, shift};
+use crate::kernel::{self, Element, NATIVE, Vector, Weights, Wide};
+use crate::part::{part_mut, split};
 
 /// Largest `head_dim`; keeps `dot * 8-bit scale` exact in `i32`.
 pub const MAX_HEAD_DIM: usize = 512;
@@ -242,7 +242,8 @@ pub fn norm(
         square_sum += u64::from((*out * *out) as u32);
     }
     let eps = NORM_EPS.checked_shr(2 * cut).unwrap_or(0);
-    let root = (((square_sum / u64::from(n) + eps) << 16).isqrt() as u32).max(1);
+    // The mean of squares of 14 bits and a sign has 28 bits.
+    let root = root16((square_sum / u64::from(n) + eps) as u32).max(1);
 
     // numerators, in units of gain.exponent; the denominator is root / 2^8
     let mut max = 0;
@@ -319,8 +320,8 @@ pub struct Past<'a> {
 pub struct AttendScratch<'a> {
     /// `[n]` or longer.
     pub scores: &'a mut [i32],
-    /// `[n]` or longer.
-    pub weights: &'a mut [i16],
+    /// `[n]`, filled up to a word of the kernel's layout, or longer.
+    pub weights: &'a mut [Wide],
     /// [`lanes_len`](kernel::lanes_len) of `n` and of `head_dim`, or longer.
     pub lanes: &'a mut [u32],
 }
@@ -329,7 +330,7 @@ pub struct AttendScratch<'a> {
 #[must_use]
 pub fn score_factor(head_dim: usize) -> Scale {
     let log2_e = Scale::new(3_098_164_009, -31);
-    log2_e.div(((head_dim as u32) << 20).isqrt()).shl(10)
+    log2_e.div(root16((head_dim as u32) << 4)).shl(10)
 }
 
 /// Computes scaled dot-product attention of one query over the past
@@ -359,7 +360,7 @@ pub fn attend(
     let head_dim = q_q.len();
     let n = past.k_scale.len();
     let scores = part_mut(scratch.scores, 0, n);
-    let weights = part_mut(scratch.weights, 0, n);
+    let weights = part_mut(scratch.weights, 0, NATIVE.row_len(n));
     debug_assert_eq!(out.len(), head_dim);
     debug_assert!(head_dim <= MAX_HEAD_DIM);
 
@@ -403,7 +404,9 @@ fn scale_scores(scores: &mut [i32], k_scale: &[u16], factor: Scale) -> i32 {
 ///
 /// `right_at_0` is how far a weight is shifted to the right for a scale with exponent byte 0.
 #[inline(never)]
-fn weigh(scores: &[i32], max: i32, v_scale: &[u16], right_at_0: u32, weights: &mut [i16]) -> u32 {
+fn weigh(scores: &[i32], max: i32, v_scale: &[u16], right_at_0: u32, weights: &mut [Wide]) -> u32 {
+    let (weights, beyond) = split(weights, scores.len());
+    beyond.fill(0);
     let mut sum = 0;
     for ((weight, &score), &v_scale) in weights.iter_mut().zip(scores).zip(v_scale) {
         let e = u32::from(exp2_neg(max.wrapping_sub(score).cast_unsigned()));
@@ -411,7 +414,7 @@ fn weigh(scores: &[i32], max: i32, v_scale: &[u16], right_at_0: u32, weights: &m
         let product = e * u32::from(v_scale & 0xFF);
         let right = right_at_0 - u32::from(v_scale >> 8);
         // The product has 23 bits.
-        *weight = (product >> right.min(31)) as i16;
+        *weight = (product >> right.min(31)) as Wide;
     }
     sum
 }

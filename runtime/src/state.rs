@@ -5,7 +5,7 @@ use core::fmt;
 use bytemuck::cast_slice_mut;
 
 use crate::config::{Activation, Config};
-use crate::kernel::{self, Element, NATIVE, Weights, narrow};
+use crate::kernel::{self, Element, NATIVE, Weights, Wide, narrow};
 use crate::layout::fill;
 use crate::ops::{PackedScale, Past};
 use crate::part::{part, part_mut, split};
@@ -55,7 +55,7 @@ impl Plan {
             d_model,
             angles: 2 * config.n_angle(),
             scratch: max(max(attention, ff), head),
-            weights: context_len.div_ceil(2),
+            weights: fill(context_len, 4),
             // Words, though some kernels read bytes: every core needs the same RAM.
             x_q: max(max(d_model, d_ff), 2 * config.head_dim()),
             lanes: kernel::lanes_len(max(max(d_model, d_ff), context_len)),
@@ -109,8 +109,8 @@ pub(crate) struct State<'m> {
     pub(crate) angles: &'m mut [i32],
     /// Shared by attention, feed-forward part and head.
     pub(crate) scratch: &'m mut [i32],
-    /// Integer attention weights: `[context_len]`.
-    pub(crate) weights: &'m mut [i16],
+    /// Integer attention weights: `[context_len]`, filled up to a word of the kernel.
+    pub(crate) weights: &'m mut [Wide],
     /// Quantised input of a matrix, or a key and a value: `[max(d_model, d_ff, 2 head_dim)]`.
     pub(crate) x_q: &'m mut [Element],
     /// Scratch memory of the kernels.

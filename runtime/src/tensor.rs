@@ -78,7 +78,28 @@ const LAYER: [TensorId; 14] = [
 /// Tensors after the layers, in blob order.
 const BACK: [TensorId; 4] = [GFinal, BFinal, WOut, BOut];
 /// Number of [`TensorId`]s.
-pub(crate) const N_TENSOR_ID: usize = FRONT.len() + LAYER.len() + BACK.len();
+const N_TENSOR_ID: usize = FRONT.len() + LAYER.len() + BACK.len();
+/// Every tensor in blob order, those of one layer once.
+pub(crate) const ALL: [TensorId; N_TENSOR_ID] = {
+    let mut all = [WEmbed; N_TENSOR_ID];
+    let mut i = 0;
+    while i < N_TENSOR_ID {
+        all[i] = if i < FRONT.len() {
+            FRONT[i]
+        } else if i < FRONT.len() + LAYER.len() {
+            LAYER[i - FRONT.len()]
+        } else {
+            BACK[i - FRONT.len() - LAYER.len()]
+        };
+        i += 1;
+    }
+    all
+};
+
+/// Returns whether each layer has this tensor.
+pub(crate) fn is_of_layer(id: TensorId) -> bool {
+    LAYER.contains(&id)
+}
 
 /// Alignment of each tensor, relative to the start of the blob.
 pub const TENSOR_ALIGN: u32 = 16;
@@ -155,6 +176,7 @@ impl TensorId {
 
     /// Returns the bytes of the tensor in the blob, padding to [`TENSOR_ALIGN`] included; 0 when
     /// the model has no such tensor.
+    #[inline(never)]
     const fn padded_len(self, config: &Config, layout: Layout) -> u64 {
         match self.shape(config) {
             Some((rows, cols, kind)) => {
@@ -248,18 +270,21 @@ impl TensorMap {
     pub(crate) fn new(config: &Config, layout: Layout) -> Option<Self> {
         let mut offset = [0_u64; N_TENSOR_ID];
         let mut at = 0_u64;
-        let mut place = |ids: &[TensorId], at: &mut u64| {
-            for &id in ids {
-                offset[id as usize] = *at;
-                *at += id.padded_len(config, layout);
+        let (mut layers_start, mut layer_len) = (0, 0);
+        // One loop over all, because code is flash.
+        for (index, &id) in ALL.iter().enumerate() {
+            if index == FRONT.len() {
+                layers_start = at;
             }
-        };
-        place(&FRONT, &mut at);
-        let layers_start = at;
-        place(&LAYER, &mut at);
-        let layer_len = at - layers_start;
-        at = layers_start + layer_len * u64::from(config.n_layer);
-        place(&BACK, &mut at);
+            if index == FRONT.len() + LAYER.len() {
+                layer_len = at - layers_start;
+                at = layers_start + layer_len * u64::from(config.n_layer);
+            }
+            if let Some(offset) = offset.get_mut(id as usize) {
+                *offset = at;
+            }
+            at += id.padded_len(config, layout);
+        }
         // The blob's total length, header included, is a u32 too.
         if at > u64::from(u32::MAX / 2) {
             return None;

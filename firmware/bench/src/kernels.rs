@@ -10,7 +10,7 @@ mod machine;
 
 use core::hint::black_box;
 
-use runtime::kernel::{self, Element, NATIVE, Vector, Weights};
+use runtime::kernel::{self, Element, NATIVE, Vector, Weights, Wide};
 use runtime::{Layout, SplitMix64};
 
 const MAX_ROWS: usize = 64;
@@ -37,7 +37,7 @@ struct Buffers {
     words: [u32; MAX_ROWS * MAX_COLS / 4],
     lanes: [u32; MAX_COLS],
     int8: [Element; MAX_COLS],
-    int16: [i16; MAX_COLS],
+    int16: [Wide; MAX_COLS],
     out: [i32; MAX_ROWS],
     expected: [i32; MAX_ROWS],
 }
@@ -107,7 +107,7 @@ extern "C" fn main() -> ! {
                     let w = fill(words, rows, cols, biased, weights, &mut rng);
                     for (index, (a, b)) in int8.iter_mut().zip(int16.iter_mut()).enumerate() {
                         let value = vector.at(index, &mut rng);
-                        (*a, *b) = (widen(value), i16::from(value) * 257);
+                        (*a, *b) = (widen(value), widen::<Wide>(value) * 257);
                     }
                     let x = Vector::Int8(&int8[..cols]);
                     kernel::reference(&w, x, &mut expected[..rows]);
@@ -132,7 +132,7 @@ extern "C" fn main() -> ! {
     machine::exit(true)
 }
 
-/// An [`Element`] is a byte on most cores.
+/// The types of vectors differ between the cores.
 fn widen<T: From<i8>>(value: i8) -> T {
     T::from(value)
 }
@@ -182,7 +182,13 @@ fn fill<'a>(
     }
 }
 
-fn measure(words: &mut [u32], lanes: &mut [u32], int8: &[Element], int16: &[i16], out: &mut [i32]) {
+fn measure(
+    words: &mut [u32],
+    lanes: &mut [u32],
+    int8: &[Element],
+    int16: &[Wide],
+    out: &mut [i32],
+) {
     let mut rng = SplitMix64::new(2);
     let (rows, cols) = (64, 256);
     let x8 = Vector::Int8(&int8[..cols]);

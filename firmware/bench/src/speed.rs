@@ -58,7 +58,10 @@ fn run(model: &Model<'_>, state: &mut [u32]) -> Option<u64> {
             machine::mark_end();
         }
         hash.update(session.logits());
-        token = (token + 7).checked_rem(vocab_size).unwrap_or(0);
+        token += 7;
+        if token >= vocab_size {
+            token -= vocab_size;
+        }
     }
     Some(hash.finish())
 }

@@ -137,9 +137,8 @@ pub(super) fn sums(
     let filled = lanes.get_mut(..super::lanes_len(x.len()))?;
     let lanes = match x {
         // Whole words are read where they are.
-        Vector::Int8(x) if x.len() == filled.len() => x,
-        Vector::Int8(x) => widen(x, filled),
-        Vector::Int16(x) => widen(x, filled),
+        Vector::Int8(x) | Vector::Int16(x) if x.len() == filled.len() => x,
+        Vector::Int8(x) | Vector::Int16(x) => copy(x, filled),
     };
     super::for_blocks(w, lanes.len() / 4, out, |call| {
         // SAFETY: `for_blocks` has checked that `w` has `blocks` blocks of at least `words` words
@@ -158,11 +157,12 @@ pub(super) fn sums(
     })
 }
 
-fn widen<'l, T: Copy + Into<i32>>(x: &[T], lanes: &'l mut [u32]) -> &'l [i32] {
+/// Copies a vector to where zeros can follow it.
+fn copy<'l>(x: &[i32], lanes: &'l mut [u32]) -> &'l [i32] {
     let lanes: &mut [i32] = bytemuck::cast_slice_mut(lanes);
     let (first, rest) = lanes.split_at_mut(x.len().min(lanes.len()));
     for (lane, &x) in first.iter_mut().zip(x) {
-        *lane = x.into();
+        *lane = x;
     }
     rest.fill(0);
     lanes

@@ -35,6 +35,13 @@ pub type Element = i8;
 #[cfg(kernel = "m0")]
 pub type Element = i32;
 
+/// An attention weight of 15 bits, as wide as the kernel reads it.
+#[cfg(not(kernel = "m0"))]
+pub type Wide = i16;
+/// An attention weight of 15 bits, as wide as the kernel reads it.
+#[cfg(kernel = "m0")]
+pub type Wide = i32;
+
 /// Returns the one byte of an activation.
 #[cfg(not(kernel = "m0"))]
 pub(crate) const fn narrow(x: Element) -> i8 {
@@ -70,10 +77,21 @@ pub enum Vector<'a> {
     /// Activations within -127..=127.
     Int8(&'a [Element]),
     /// Attention weights, at most 2^15 - 1 and not negative; not for a biased matrix.
-    Int16(&'a [i16]),
+    Int16(&'a [Wide]),
 }
 
 impl Weights<'_> {
+    /// Returns the elements of a row, and zeros without end.
+    pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = i8> {
+        let bytes: &[u8] = bytemuck::cast_slice(self.words);
+        let mut place = self.layout.place(row, 0, self.row_len);
+        (0..).map(move |col| {
+            let byte = bytes.get(place).copied().unwrap_or_default();
+            place += self.layout.next_col(col + 1);
+            (byte ^ crate::layout::bias(self.biased, col)) as i8
+        })
+    }
+
     /// Returns an element, or 0 when there is none.
     #[must_use]
     pub fn at(&self, row: usize, col: usize) -> i8 {

@@ -16,6 +16,11 @@ const CLOCKS: [(&str, u64); 5] = [
     ("rv32", 150_000_000),
 ];
 
+/// Columns of the table that are compared.
+const CYCLES: usize = 6;
+const RAM: usize = 9;
+const CODE: usize = 10;
+
 /// Everything measured.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -155,20 +160,26 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// Every row whose cycles rose by more than [`LIMIT`] percent.
+    /// Every row whose cycles or bytes rose by more than [`LIMIT`] percent.
     pub(crate) fn check(&self, before: &str) -> anyhow::Result<()> {
         let mut complaints = Vec::new();
         for row in &self.rows {
             let key = row.key();
-            let Some(old) = cycles_of(before, &key) else {
-                continue;
-            };
-            let rise = (row.cycles as f64 / old as f64 - 1.0) * 100.0;
-            if rise > LIMIT {
-                complaints.push(format!(
-                    "{key} rose by {rise:.1} %, from {old} to {} cycles",
-                    row.cycles
-                ));
+            let numbers = [
+                ("cycles", CYCLES, row.cycles),
+                ("bytes of RAM", RAM, row.ram_len as u64),
+                ("bytes of code", CODE, row.code_len as u64),
+            ];
+            for (what, column, number) in numbers {
+                let Some(old) = number_of(before, &key, column) else {
+                    continue;
+                };
+                let rise = (number as f64 / old as f64 - 1.0) * 100.0;
+                if rise > LIMIT {
+                    complaints.push(format!(
+                        "{key} rose by {rise:.1} %, from {old} to {number} {what}"
+                    ));
+                }
             }
         }
         if complaints.is_empty() {
@@ -181,11 +192,11 @@ impl Table {
     }
 }
 
-/// Finds the cycles of a row in the text of a table.
-fn cycles_of(text: &str, key: &str) -> Option<u64> {
+/// Finds a number of a row in the text of a table.
+fn number_of(text: &str, key: &str, column: usize) -> Option<u64> {
     text.lines().find_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let found = cells.get(1..5)?.join(" ");
-        (found == key).then(|| cells.get(6)?.parse().ok())?
+        (found == key).then(|| cells.get(column)?.parse().ok())?
     })
 }
