@@ -25,6 +25,7 @@ pub mod ops;
 mod part;
 mod relayout;
 mod sampler;
+mod series;
 mod session;
 mod state;
 mod tensor;
