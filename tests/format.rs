@@ -134,6 +134,8 @@ fn errors_say_what_is_wrong() {
             supported: 1
         }
     );
+    assert!(old.to_string().contains("newer, so update"));
+    let old = changed(&|blob| blob[8] = 0);
     assert!(old.to_string().contains("tools/export OLD.bin"));
     let layout = changed(&|blob| {
         blob[10] = 7;

@@ -141,11 +141,17 @@ impl core::fmt::Display for LoadError {
             Self::NotABlob => {
                 f.write_str("this is not a Chapbook model (no CHAPBOOK at its start)")
             }
-            Self::UnsupportedVersion { found, supported } => write!(
-                f,
-                "the model has format version {found}, this build reads {supported}; \
-                 convert it with tools/export OLD.bin"
-            ),
+            Self::UnsupportedVersion { found, supported } => {
+                write!(
+                    f,
+                    "the model has format version {found}, this build reads {supported}; "
+                )?;
+                f.write_str(if found < supported {
+                    "convert the model with tools/export OLD.bin"
+                } else {
+                    "the model is newer, so update this program"
+                })
+            }
             Self::UnsupportedLayout(layout) => {
                 write!(f, "tensor layout {layout} is not known to this build")
             }

@@ -23,7 +23,7 @@ const QEMU_LEN: u64 = 257;
 /// Cycles per microsecond of the Pico.
 const PICO_PER_MICRO: u64 = 125;
 /// rp2040js runs at a twentieth of the chip's speed.
-const PICO_LEN: u64 = 33;
+const PICO_LEN: u64 = 257;
 
 fn main() -> Result<()> {
     let path = std::env::args_os()

@@ -18,7 +18,7 @@ use tools::{paths, report};
 #[derive(Parser)]
 #[command(name = "inspect")]
 struct Arguments {
-    /// The blob; firmware/model/model.bin if left out
+    /// The blob; firmware/model/model.bin if left out, or else the committed pocket.bin
     blob: Option<PathBuf>,
 }
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let path = arguments.blob.clone().unwrap_or_else(paths::default_blob);
+    let path = arguments.blob.clone().unwrap_or_else(paths::embedded_blob);
     let bytes = AlignedBytes::read(&path).with_context(|| {
         format!(
             "cannot read {}; make a blob with tools/export",

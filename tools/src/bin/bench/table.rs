@@ -170,6 +170,9 @@ impl Table {
                 ("bytes of RAM", RAM, row.ram_len as u64),
                 ("bytes of code", CODE, row.code_len as u64),
             ];
+            if number_of(before, &key, CYCLES).is_none() {
+                complaints.push(format!("{key} is not in the table"));
+            }
             for (what, column, number) in numbers {
                 let Some(old) = number_of(before, &key, column) else {
                     continue;
