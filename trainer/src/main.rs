@@ -44,11 +44,11 @@ fn train(args: &TrainArgs) -> Result<()> {
     };
     match found {
         Ok(count) => {
-            println!("device: CUDA (burn-cuda), the first of {count}");
+            gpt::say!("device: CUDA (burn-cuda), the first of {count}");
             cuda::train(Plan::new(args, "pico2")?)
         }
         Err(reason) => {
-            println!("device: CPU (burn-flex); {reason}");
+            gpt::say!("device: CPU (burn-flex); {reason}");
             run::train::<Flex>(Plan::new(args, "pocket")?, &FlexDevice)
         }
     }

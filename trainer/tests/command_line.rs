@@ -61,6 +61,26 @@ fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
 }
 
 /// Weights of a run's last checkpoint.
+#[test]
+fn a_reader_that_leaves_does_not_end_the_run() {
+    let dir = common::scratch("pipe");
+    let data = dir.join("words.txt");
+    std::fs::write(&data, common::corpus().text).unwrap();
+    let data = data.to_str().unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_trainer"))
+        .env("CHAPBOOK_RUNS", &dir)
+        .args(["--preset", "test", "--data", data, "--name", "one"])
+        .args(["--device", "cpu"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(run.stdout.take());
+    assert!(run.wait().unwrap().success());
+    for file in common::FILES {
+        assert!(dir.join("one").join(file).is_file(), "{file}");
+    }
+}
+
 fn weights(runs: &Path, name: &str) -> Vec<checkpoint::NamedTensor> {
     let path = runs.join(name).join(checkpoint::runs::LAST);
     checkpoint::Checkpoint::load(&path).unwrap().ema

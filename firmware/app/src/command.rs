@@ -123,7 +123,7 @@ impl Command {
                 })
                 .map(Self::Seed),
             "/len" => value
-                .optional("a whole number from 1 on", |text| {
+                .optional("a whole number from 1 to 4294967295", |text| {
                     parse(text).filter(|&len| len > 0)
                 })
                 .map(Self::Len),
@@ -219,7 +219,7 @@ mod tests {
         );
         assert_eq!(
             error("/len 0"),
-            "/len takes a whole number from 1 on, found \"0\""
+            "/len takes a whole number from 1 to 4294967295, found \"0\""
         );
         assert_eq!(
             error("/topk -1"),

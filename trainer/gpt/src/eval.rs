@@ -59,17 +59,19 @@ pub struct Report {
 pub fn eval(args: &EvalArgs) -> Result<()> {
     let report = report(args)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        crate::say!("{}", serde_json::to_string_pretty(&report)?);
         return Ok(());
     }
-    println!(
+    crate::say!(
         "run {}, step {}, context {}",
-        report.run, report.step, report.context_len
+        report.run,
+        report.step,
+        report.context_len
     );
-    println!("nats per character on val:");
+    crate::say!("nats per character on val:");
     let line = |name: &str, value: Option<f64>| {
         if let Some(value) = value {
-            println!("  {name:24} {value:.4}");
+            crate::say!("  {name:24} {value:.4}");
         }
     };
     line("float weights", report.f32);

@@ -2,6 +2,16 @@
 //!
 //! Read [`model`] first, then [`ops`], then [`training`].
 
+/// Prints a line, and goes on when nobody reads it: a closed pipe must not end a training.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        // Losing the reader is no reason to lose the run.
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 pub mod backend;
 pub mod batch;
 pub mod dropout;

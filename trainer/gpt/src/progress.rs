@@ -62,7 +62,7 @@ impl Progress {
                 bar.set_message(text);
             }
             None => {
-                println!("step {step}/{}  {text}", self.steps);
+                crate::say!("step {step}/{}  {text}", self.steps);
                 self.last_line = Some(Instant::now());
             }
         }
@@ -71,8 +71,8 @@ impl Progress {
     /// Prints a line above the bar.
     pub fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| println!("{text}")),
-            None => println!("{text}"),
+            Some(bar) => bar.suspend(|| crate::say!("{text}")),
+            None => crate::say!("{text}"),
         }
     }
 

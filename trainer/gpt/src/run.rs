@@ -61,7 +61,7 @@ fn corpus(data: Option<&Path>) -> Result<Corpus> {
         None => Corpus::tiny_shakespeare()?,
     };
     for note in &corpus.notes {
-        println!("text: {note}");
+        crate::say!("text: {note}");
     }
     Ok(corpus)
 }
@@ -79,7 +79,7 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
             settings.model.state_bytes(),
         );
         Board::find(name)?.check(flash, ram)?;
-        println!("board: fits {name} with {flash} bytes of flash and {ram} bytes of RAM");
+        crate::say!("board: fits {name} with {flash} bytes of flash and {ram} bytes of RAM");
     }
     let context_len = usize::from(settings.model.context_len);
     let text = Text::new(&corpus, context_len, settings.train_on_dev)?;
@@ -185,9 +185,11 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
         }
     });
     if !steps(&mut trainer, &plan.name, &dir, &stop)? {
-        println!(
+        crate::say!(
             "stopped at step {} of {}; continue with\n  cargo run --release -p trainer -- --resume {}",
-            trainer.step, settings.steps, plan.name
+            trainer.step,
+            settings.steps,
+            plan.name
         );
         return Ok(());
     }
@@ -197,25 +199,25 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
 fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str) {
     let settings = &trainer.settings;
     let (n_params, n_chars) = (settings.model.n_params(), trainer.text.train.len() as u64);
-    println!(
+    crate::say!(
         "text: {}, {} characters to train on, {} distinct",
         trainer.text.name,
         n_chars,
         trainer.text.vocab.len()
     );
-    println!(
+    crate::say!(
         "model: {n_params} parameters, context {}, {} bytes of RAM on a board",
         settings.model.context_len,
         settings.model.state_bytes()
     );
     if n_chars < CHARS_PER_PARAM * n_params {
-        println!(
+        crate::say!(
             "note: {:.1} characters per parameter; below {CHARS_PER_PARAM} a model learns the text \
              by heart sooner or later, so watch the loss on dev",
             n_chars as f64 / n_params as f64
         );
     }
-    println!(
+    crate::say!(
         "run: {name}, step {} of {}, {} characters a step",
         trainer.step,
         settings.steps,
@@ -327,11 +329,11 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
     let mut file = std::fs::File::create(dir.join(runs::SAMPLES))?;
     for temperature in [0.5, 0.8, 1.2] {
         let text = sample::from_checkpoint(&best, prompt, temperature, best.seed, 500)?;
-        println!("temperature {temperature}:\n{}\n", indented(&text));
+        crate::say!("temperature {temperature}:\n{}\n", indented(&text));
         writeln!(file, "temperature {temperature}:\n{text}\n")?;
     }
     let val = mean(&trainer.score(&best, &trainer.text.val)?);
-    println!(
+    crate::say!(
         "val {val:.4} nats per character: {} transitions once, fresh windows of {}, averaged weights \
          of step {} ({}, {:.4})",
         trainer.text.val.len() - 1,
@@ -344,12 +346,12 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
         },
         best.best_dev
     );
-    println!(
+    crate::say!(
         "trained {:.0} s; the run lies in {}",
         trainer.record.seconds,
         dir.display()
     );
-    println!("next:\n  tools/export {name}");
+    crate::say!("next:\n  tools/export {name}");
     Ok(())
 }
 
@@ -362,6 +364,6 @@ pub fn sample(args: &SampleArgs) -> Result<()> {
     let dir = run_dir(args.run.as_deref())?;
     let best = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
     let text = sample::from_checkpoint(&best, &args.prompt, args.temperature, args.seed, args.len)?;
-    println!("{text}");
+    crate::say!("{text}");
     Ok(())
 }
