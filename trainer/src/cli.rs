@@ -113,6 +113,13 @@ fn train_args(command: Command) -> Command {
             "UTF-8 text [default: tiny Shakespeare]",
         ))
         .arg(
+            Arg::new("teacher")
+                .long("teacher")
+                .value_name("RUN,...")
+                .value_delimiter(',')
+                .help("Learns from the distributions of these runs too"),
+        )
+        .arg(
             Arg::new("device")
                 .long("device")
                 .default_value("auto")
@@ -202,6 +209,11 @@ fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
             .filter_map(|&(field, _)| Some((field.to_owned(), text(matches, field)?)))
             .collect(),
         data: matches.get_one("data").cloned(),
+        teachers: matches
+            .get_many::<String>("teacher")
+            .unwrap_or_default()
+            .cloned()
+            .collect(),
         device: text(matches, "device").unwrap_or_else(|| "auto".to_owned()),
         resume: text(matches, "resume"),
         name: text(matches, "name"),

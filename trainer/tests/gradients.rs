@@ -7,7 +7,7 @@ use burn_autodiff::Autodiff;
 use burn_flex::{Flex, FlexDevice};
 use gpt::evaluation::host;
 use gpt::model::Gpt;
-use gpt::ops::{plain_head_nll, plain_layer};
+use gpt::ops::{Targets, plain_head_loss, plain_layer};
 use gpt::settings::Settings;
 use gpt::tables::Tables;
 use gpt::{init, optimizer, params};
@@ -20,6 +20,7 @@ const ROWS: usize = 2;
 fn loss_and_grads(
     settings: &Settings,
     dropout: Option<block::Dropout>,
+    soft: bool,
     fused: bool,
 ) -> (f32, Vec<f32>) {
     let (config, len) = (settings.model, settings.train_len);
@@ -39,8 +40,20 @@ fn loss_and_grads(
         let values: Vec<i32> = (shift..ROWS * len + shift).map(token).collect();
         Tensor::from_data(TensorData::new(values, [ROWS, len]), &device)
     };
+    let vocab_size = usize::from(config.vocab_size);
+    let soft = soft.then(|| {
+        // rows that sum to 1, each with another order of sizes
+        let total = (vocab_size * (vocab_size + 1) / 2) as f32;
+        let part = |i: usize| ((i % vocab_size + i / vocab_size) % vocab_size + 1) as f32 / total;
+        let values: Vec<f32> = (0..ROWS * len * vocab_size).map(part).collect();
+        Tensor::from_data(TensorData::new(values, [ROWS, len, vocab_size]), &device)
+    });
+    let targets = Targets {
+        tokens: rows(1),
+        soft,
+    };
     let loss = if fused {
-        model.loss(&config, &tables, [rows(0), rows(1)], 0.01, dropout)
+        model.loss(&config, &tables, (rows(0), targets), 0.01, dropout)
     } else {
         let mut x = model.embed(&config, &tables, rows(0));
         for (index, layer) in model.layers.iter().enumerate() {
@@ -50,7 +63,7 @@ fn loss_and_grads(
             });
             x = plain_layer(layer, &config, &tables, x, dropout);
         }
-        plain_head_nll(&model, &config, x, rows(1)).sum() * 0.01
+        plain_head_loss(&model, &config, x, targets) * 0.01
     };
     let grads = loss.backward();
     let value = host(loss.inner())[0];
@@ -80,9 +93,21 @@ fn fused_nodes_equal_plain_operations() {
     for shape in common::SHAPES {
         let settings = common::settings(shape);
         assert_close(
-            loss_and_grads(&settings, None, true),
-            loss_and_grads(&settings, None, false),
+            loss_and_grads(&settings, None, false, true),
+            loss_and_grads(&settings, None, false, false),
         );
+    }
+}
+
+#[test]
+fn fused_soft_targets_equal_plain_ones() {
+    for shape in common::SHAPES {
+        let settings = common::settings(shape);
+        let fused = loss_and_grads(&settings, None, true, true);
+        let hard = loss_and_grads(&settings, None, false, true);
+        assert_eq!(fused.0, hard.0);
+        assert_ne!(fused.1, hard.1);
+        assert_close(fused, loss_and_grads(&settings, None, true, false));
     }
 }
 
@@ -97,9 +122,12 @@ fn fused_dropout_equals_plain_dropout() {
     };
     for shape in common::SHAPES {
         let settings = common::settings(shape);
-        let fused = loss_and_grads(&settings, Some(dropout), true);
-        assert_ne!(fused.0, loss_and_grads(&settings, None, true).0);
-        assert_close(fused, loss_and_grads(&settings, Some(dropout), false));
+        let fused = loss_and_grads(&settings, Some(dropout), false, true);
+        assert_ne!(fused.0, loss_and_grads(&settings, None, false, true).0);
+        assert_close(
+            fused,
+            loss_and_grads(&settings, Some(dropout), false, false),
+        );
     }
 }
 

@@ -194,7 +194,7 @@ fn run(case: &Case, seconds: f64) {
         head_loss_and_grads(
             &params,
             x_out,
-            &targets,
+            targets[..].into(),
             scale,
             &mut dx,
             &mut grad,

@@ -46,7 +46,7 @@ pub use backward::backward;
 pub use block::forward;
 pub use dropout::{Dropout, Mask, Site, attention_index, residual_index};
 pub use embedding::Embedding;
-pub use loss::{HeadBuffers, HeadGrads, HeadParams, head_loss, head_loss_and_grads};
+pub use loss::{HeadBuffers, HeadGrads, HeadParams, Targets, head_loss, head_loss_and_grads};
 pub use norm::NORM_EPS;
 pub use saved::Saved;
 pub use shape::{Batch, Grads, Params, Rope, Shape};

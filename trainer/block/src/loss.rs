@@ -92,14 +92,31 @@ pub fn head_loss(
     })
 }
 
+/// What each token should predict.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a> {
+    /// The token that follows in the text, `[tokens]`.
+    pub tokens: &'a [u16],
+    /// Distribution to learn instead of that one token, `[tokens, vocab_size]`; rows sum to 1
+    /// (Hinton, Vinyals, Dean, "Distilling the Knowledge in a Neural Network", section 2).
+    pub soft: Option<&'a [f32]>,
+}
+
+impl<'a> From<&'a [u16]> for Targets<'a> {
+    fn from(tokens: &'a [u16]) -> Self {
+        Self { tokens, soft: None }
+    }
+}
+
 /// Returns the sum of the cross-entropies in nats and computes the gradients of that sum times `scale`.
 ///
 /// `dx` is overwritten; the gradients of the parameters are added to `grads`. `scale` is one over the
-/// number of tokens of the whole batch for the gradients of the mean.
+/// number of tokens of the whole batch for the gradients of the mean. With soft targets the gradients
+/// are those of the cross-entropy against them; the returned sum stays that of the text's own tokens.
 ///
 /// # Shapes
 ///
-/// - `x`, `dx`: `[tokens, d_model]`; `targets`: `[tokens]`
+/// - `x`, `dx`: `[tokens, d_model]`
 ///
 /// # Panics
 ///
@@ -107,27 +124,38 @@ pub fn head_loss(
 pub fn head_loss_and_grads(
     params: &HeadParams<'_>,
     x: &[f32],
-    targets: &[u16],
+    targets: Targets<'_>,
     scale: f32,
     dx: &mut [f32],
     grads: &mut HeadGrads<'_>,
     buffers: &mut HeadBuffers,
 ) -> f64 {
-    prepare(params, x, targets, buffers);
+    let Targets { tokens, soft } = targets;
+    prepare(params, x, tokens, buffers);
     assert!(dx.len() == x.len(), "dx needs {} values", x.len());
     let d = params.g_final.len();
     let rows = params.w_out.len() / d;
+    assert!(
+        soft.is_none_or(|soft| soft.len() == tokens.len() * rows),
+        "soft targets must be [{}, {rows}]",
+        tokens.len()
+    );
     buffers
         .back
         .pack_transposed(params.w_out, d, Some(params.g_final));
     buffers.dw.reset(rows, d);
     buffers.sums.reset(rows);
     let sums = params.b_out.is_some() || params.b_final.is_some();
-    let back = Some(Back { scale, sums, dx });
+    let back = Some(Back {
+        scale,
+        soft,
+        sums,
+        dx,
+    });
     let loss = Arch::new().dispatch(Head {
         params,
         x,
-        targets,
+        targets: tokens,
         losses: &mut [],
         back,
         buffers,
@@ -179,6 +207,7 @@ fn prepare(params: &HeadParams<'_>, x: &[f32], targets: &[u16], buffers: &mut He
 
 struct Back<'a> {
     scale: f32,
+    soft: Option<&'a [f32]>,
     sums: bool,
     dx: &'a mut [f32],
 }
@@ -241,10 +270,16 @@ impl WithSimd for Head<'_> {
                 }
             }
 
-            let Some(Back { scale, sums, dx }) = &mut back else {
+            let Some(Back {
+                scale,
+                soft,
+                sums,
+                dx,
+            }) = &mut back
+            else {
                 continue;
             };
-            // The gradient of the logits: probabilities less one at the target, times the scale.
+            // The gradient of the logits: probabilities less the target's, times the scale.
             let mut factor = Row::ZERO;
             for lane in 0..targets.len() {
                 factor.0[lane] = *scale / sum.0[lane];
@@ -252,8 +287,18 @@ impl WithSimd for Head<'_> {
             for row in &mut b.logits {
                 row.0.iter_mut().zip(&factor.0).for_each(|(v, f)| *v *= f);
             }
-            for (lane, &target) in targets.iter().enumerate() {
-                b.logits[usize::from(target)].0[lane] -= *scale;
+            if let Some(soft) = soft {
+                let rows = b.logits.len();
+                let panel = &soft[panel * PANEL * rows..][..targets.len() * rows];
+                for (lane, probs) in panel.chunks_exact(rows).enumerate() {
+                    for (row, p) in b.logits.iter_mut().zip(probs) {
+                        row.0[lane] -= *scale * p;
+                    }
+                }
+            } else {
+                for (lane, &target) in targets.iter().enumerate() {
+                    b.logits[usize::from(target)].0[lane] -= *scale;
+                }
             }
             b.dw.add(simd, &b.logits, b.tokens.of(&b.n));
             if *sums {

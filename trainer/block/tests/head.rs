@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "the f64 block serves the other test files")]
 mod reference;
 
-use block::{HeadBuffers, HeadGrads, HeadParams, head_loss, head_loss_and_grads};
+use block::{HeadBuffers, HeadGrads, HeadParams, Targets, head_loss, head_loss_and_grads};
 use reference::{Random, linear, norm};
 use runtime::Norm;
 
@@ -53,7 +53,7 @@ fn check(kind: Norm, d: usize, vocab_size: usize, n: usize, norm_bias: bool, hea
     let total = head_loss_and_grads(
         &params,
         &x32,
-        &targets,
+        targets[..].into(),
         scale,
         &mut dx,
         &mut places,
@@ -112,4 +112,55 @@ fn loss_and_gradients_of_every_head() {
     }
     check(Norm::LayerNorm, 40, 256, 32, true, true);
     check(Norm::LayerNorm, 3, 2, 1, true, true);
+}
+
+#[test]
+fn soft_targets_move_the_gradients_and_not_the_loss() {
+    let (d, vocab_size, n, scale) = (12, 9, 37, 0.25);
+    let mut random = Random(8);
+    let mut vector = |len: usize| -> Vec<f32> {
+        let values = random.vector(len, 1.0);
+        values.into_iter().map(|v| v as f32).collect()
+    };
+    let (g_final, w_out, x) = (vector(d), vector(vocab_size * d), vector(n * d));
+    let params = HeadParams {
+        norm: Norm::RmsNorm,
+        g_final: &g_final,
+        b_final: None,
+        w_out: &w_out,
+        b_out: None,
+    };
+    let run = |tokens: &[u16], soft: Option<&[f32]>| {
+        let (mut dx, mut dgain) = (vec![0.0; n * d], vec![0.0; d]);
+        let mut dw = vec![0.0; vocab_size * d];
+        let mut grads = HeadGrads {
+            g_final: &mut dgain,
+            b_final: None,
+            w_out: &mut dw,
+            b_out: None,
+        };
+        let targets = Targets { tokens, soft };
+        let buffers = &mut HeadBuffers::new();
+        let loss = head_loss_and_grads(&params, &x, targets, scale, &mut dx, &mut grads, buffers);
+        (loss, [dx, dgain, dw].concat())
+    };
+    let tokens: Vec<u16> = (0..n).map(|i| (i * 5 % vocab_size) as u16).collect();
+    let others: Vec<u16> = tokens.iter().map(|t| (t + 2) % vocab_size as u16).collect();
+    // a quarter on the text's token and the rest on another: so are the gradients
+    let mut soft = vec![0.0; n * vocab_size];
+    for (row, (&token, &other)) in tokens.iter().zip(&others).enumerate() {
+        soft[row * vocab_size + usize::from(token)] = 0.25;
+        soft[row * vocab_size + usize::from(other)] = 0.75;
+    }
+    let (hard, on_token) = run(&tokens, None);
+    let (_, on_other) = run(&others, None);
+    let (loss, mixed) = run(&tokens, Some(&soft));
+    assert_eq!(loss.to_bits(), hard.to_bits());
+    for (i, got) in mixed.iter().enumerate() {
+        let want = 0.25 * on_token[i] + 0.75 * on_other[i];
+        assert!(
+            (got - want).abs() < 1e-5,
+            "gradient {i} is {got}, not {want}"
+        );
+    }
 }

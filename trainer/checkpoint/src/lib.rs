@@ -10,6 +10,7 @@
 //! | [`runs`] | where runs lie and which is the newest |
 //! | [`quantize`], [`blob`] | float weights to the int8 blob of the runtime |
 //! | [`score`] | loss of a blob through the runtime's forward pass |
+//! | [`soft`] | what teachers expect at every place of the training text |
 //! | [`boards`] | memories of the boards, and whether a blob fits |
 //! | [`synthetic`] | random checkpoints for tests |
 
@@ -22,6 +23,7 @@ pub mod file;
 pub mod quantize;
 pub mod runs;
 pub mod score;
+pub mod soft;
 pub mod synthetic;
 mod tiny_shakespeare;
 pub mod vocabulary;
@@ -33,4 +35,5 @@ pub use corpus::{Corpus, CorpusError, Split};
 pub use durable::write_durably;
 pub use file::{Checkpoint, FileError, FormatError, NamedTensor};
 pub use score::{ScoreError, Streaming};
+pub use soft::{SoftError, SoftTargets};
 pub use vocabulary::{UnknownChar, Vocabulary};

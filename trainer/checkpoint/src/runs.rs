@@ -16,6 +16,8 @@ pub const LAST: &str = "last.ckpt";
 pub const BEST: &str = "best.ckpt";
 /// Text made at the end of training.
 pub const SAMPLES: &str = "samples.txt";
+/// What the teachers of a run expect, see [`SoftTargets`](crate::SoftTargets).
+pub const TEACHER: &str = "teacher.bin";
 /// Environment variable that names another folder for the runs.
 pub const RUNS_VARIABLE: &str = "CHAPBOOK_RUNS";
 

@@ -23,6 +23,8 @@ pub struct Batch {
     pub tokens: Vec<i32>,
     /// Targets.
     pub targets: Vec<i32>,
+    /// Place of each row's first token in the text, `[batch]`.
+    pub starts: Vec<usize>,
 }
 
 impl Batches {
@@ -62,11 +64,13 @@ impl Batches {
         let mut batch = Batch {
             tokens: Vec::with_capacity(self.batch * self.len),
             targets: Vec::with_capacity(self.batch * self.len),
+            starts: Vec::with_capacity(self.batch),
         };
         let windows = self.windows() as u64;
         for row in 0..self.batch as u64 {
             let sample = step * self.batch as u64 + row;
             let start = self.start(sample / windows, (sample % windows) as usize);
+            batch.starts.push(start);
             let widened = |part: &[u16]| part.iter().map(|&t| i32::from(t)).collect::<Vec<_>>();
             batch
                 .tokens

@@ -1,6 +1,6 @@
 //! Loss over a text: every transition once, in fresh windows of the deployed context.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData, activation};
 use runtime::Config;
 
 use crate::backend::TrainBackend;
@@ -75,12 +75,28 @@ impl<B: TrainBackend> Evaluator<B> {
     /// Returns the logits after each of `tokens`, `[len, vocab_size]` row-major.
     #[must_use]
     pub fn logits(&self, weights: &Tensor<B, 1>, tokens: &[u16]) -> Vec<f32> {
-        let model = params::with_values(self.skeleton.clone(), weights.clone());
-        let values: Vec<i32> = tokens.iter().map(|&token| i32::from(token)).collect();
-        let input = Tensor::from_data(TensorData::new(values, [1, tokens.len()]), &self.device);
-        let logits = model.logits(&self.config, &self.tables, input);
+        let values = tokens.iter().map(|&token| i32::from(token)).collect();
+        let logits = self.forward(weights, values, [1, tokens.len()]);
         let size = logits.dims().iter().product::<usize>();
         host(logits.reshape([size]))
+    }
+
+    /// Returns the distributions after each token of some windows of one length, row-major.
+    ///
+    /// # Shapes
+    ///
+    /// - `tokens`: `[windows, len]`; result: `[windows, len, vocab_size]`
+    #[must_use]
+    pub fn probs(&self, weights: &Tensor<B, 1>, tokens: Vec<i32>, shape: [usize; 2]) -> Vec<f32> {
+        let probs = activation::softmax(self.forward(weights, tokens, shape), 2);
+        let size = probs.dims().iter().product::<usize>();
+        host(probs.reshape([size]))
+    }
+
+    fn forward(&self, weights: &Tensor<B, 1>, tokens: Vec<i32>, shape: [usize; 2]) -> Tensor<B, 3> {
+        let model = params::with_values(self.skeleton.clone(), weights.clone());
+        let input = Tensor::from_data(TensorData::new(tokens, shape), &self.device);
+        model.logits(&self.config, &self.tables, input)
     }
 }
 

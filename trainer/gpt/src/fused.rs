@@ -18,7 +18,7 @@ use burn_flex::{Flex, FlexTensor};
 use runtime::{Config, Position};
 
 use crate::model::{Gpt, Layer};
-use crate::ops::Ops;
+use crate::ops::{Ops, Targets};
 use crate::tables::Tables;
 
 /// Tensors of a block, in the order of [`Layer`].
@@ -432,9 +432,10 @@ impl Ops for Autodiff<Flex> {
         model: &Gpt<Self>,
         config: &Config,
         x: Tensor<Self, 3>,
-        targets: Tensor<Self, 2, Int>,
+        targets: Targets<Self>,
         scale: f32,
     ) -> Tensor<Self, 1> {
+        let soft = targets.soft.map(|soft| dense(primitive(soft).primitive));
         let shape = x.dims();
         let x = primitive(x);
         let tracked = head_tensors(model);
@@ -455,7 +456,10 @@ impl Ops for Autodiff<Flex> {
             block::head_loss_and_grads(
                 &head_params(config, &tensors),
                 slice(&dense(x.primitive.clone())),
-                &tokens(targets),
+                block::Targets {
+                    tokens: &tokens(targets.tokens),
+                    soft: soft.as_ref().map(slice),
+                },
                 scale,
                 &mut dx,
                 &mut HeadGrads {

@@ -33,4 +33,5 @@ pub mod sample;
 pub mod settings;
 pub mod shards;
 pub mod tables;
+pub mod teacher;
 pub mod training;

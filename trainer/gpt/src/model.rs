@@ -9,7 +9,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor};
 use runtime::{Activation, Config, Norm, Position};
 
-use crate::ops::Ops;
+use crate::ops::{Ops, Targets};
 use crate::tables::Tables;
 
 /// One block: attention and feed-forward part, each behind a norm and a residual connection.
@@ -198,12 +198,13 @@ impl<B: Ops> Gpt<B> {
         B::head_nll(self, config, x, targets)
     }
 
-    /// Returns the sum of the targets' losses in nats times `scale`, `[1]`; for training.
+    /// Returns the sum of the targets' losses in nats times `scale`, `[1]`; for training, see
+    /// [`Ops::head_loss`].
     pub fn loss(
         &self,
         config: &Config,
         tables: &Tables<B>,
-        [tokens, targets]: [Tensor<B, 2, Int>; 2],
+        (tokens, targets): (Tensor<B, 2, Int>, Targets<B>),
         scale: f32,
         dropout: Option<Dropout>,
     ) -> Tensor<B, 1> {

@@ -9,6 +9,15 @@ use crate::dropout::drop_out;
 use crate::model::{Gpt, Layer, linear, norm};
 use crate::tables::Tables;
 
+/// What a model should predict.
+#[derive(Clone, Debug)]
+pub struct Targets<B: Backend> {
+    /// The tokens that follow in the text, `[batch, len]`.
+    pub tokens: Tensor<B, 2, Int>,
+    /// Distributions to learn instead, `[batch, len, vocab_size]`; see [`crate::teacher`].
+    pub soft: Option<Tensor<B, 3>>,
+}
+
 /// A backend with its way of computing a block and the loss.
 ///
 /// The default methods are the reference: plain burn operations, differentiated one by one.
@@ -24,15 +33,16 @@ pub trait Ops: Backend {
         plain_layer(layer, config, tables, x, dropout)
     }
 
-    /// Returns the sum of the targets' losses in nats times `scale`, `[1]`.
+    /// Returns the sum of the losses of the text's tokens in nats times `scale`, `[1]`; with soft
+    /// targets its gradients are those of the cross-entropy against them.
     fn head_loss(
         model: &Gpt<Self>,
         config: &Config,
         x: Tensor<Self, 3>,
-        targets: Tensor<Self, 2, Int>,
+        targets: Targets<Self>,
         scale: f32,
     ) -> Tensor<Self, 1> {
-        plain_head_nll(model, config, x, targets).sum() * scale
+        plain_head_loss(model, config, x, targets) * scale
     }
 
     /// Returns the losses of the targets in nats, `[batch, len]`; for scoring, not for training.
@@ -127,12 +137,34 @@ pub fn plain_head_nll<B: Ops>(
     x: Tensor<B, 3>,
     targets: Tensor<B, 2, Int>,
 ) -> Tensor<B, 2> {
-    let [batch, len, _] = x.dims();
+    nll(log_probs(model, config, x), targets)
+}
+
+/// [`Ops::head_loss`] with plain burn operations, before its factor.
+pub fn plain_head_loss<B: Ops>(
+    model: &Gpt<B>,
+    config: &Config,
+    x: Tensor<B, 3>,
+    targets: Targets<B>,
+) -> Tensor<B, 1> {
+    let log_probs = log_probs(model, config, x);
+    let hard = nll(log_probs.clone(), targets.tokens).sum();
+    match targets.soft {
+        Some(soft) => {
+            let soft = (log_probs * soft).sum().neg();
+            // the value of the one with the gradient of the other
+            hard.detach() + soft.clone() - soft.detach()
+        }
+        None => hard,
+    }
+}
+
+fn log_probs<B: Ops>(model: &Gpt<B>, config: &Config, x: Tensor<B, 3>) -> Tensor<B, 3> {
     let h = norm(config.norm, x, &model.g_final, model.b_final.as_ref());
-    let logits = linear(h, model.head(), model.b_out.as_ref());
-    let log_probs = activation::log_softmax(logits, 2);
-    log_probs
-        .gather(2, targets.unsqueeze_dim(2))
-        .neg()
-        .reshape([batch, len])
+    activation::log_softmax(linear(h, model.head(), model.b_out.as_ref()), 2)
+}
+
+fn nll<B: Ops>(log_probs: Tensor<B, 3>, tokens: Tensor<B, 2, Int>) -> Tensor<B, 2> {
+    let picked = log_probs.gather(2, tokens.clone().unsqueeze_dim(2)).neg();
+    picked.reshape(tokens.dims())
 }

@@ -60,6 +60,7 @@ const BASE: Settings = Settings {
     seed: 1,
     eval_every: 500,
     sample_len: 200,
+    teacher_share: 0.5,
     train_on_dev: false,
 };
 

@@ -11,6 +11,8 @@ pub struct TrainArgs {
     pub overrides: Vec<(String, String)>,
     /// Text to train on; `None` is tiny Shakespeare.
     pub data: Option<PathBuf>,
+    /// Runs to learn from, by name or folder.
+    pub teachers: Vec<String>,
     /// `auto`, `cpu` or `cuda`.
     pub device: String,
     /// Run to continue; empty is the newest.

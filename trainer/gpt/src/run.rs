@@ -32,6 +32,7 @@ pub struct Plan {
     text: Text,
     name: String,
     from: Option<Checkpoint>,
+    teachers: Vec<Checkpoint>,
     threads: usize,
 }
 
@@ -90,11 +91,21 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
     if runs::dir(&name)?.join(runs::LAST).exists() {
         bail!("run {name} exists; choose another --name, or continue it with --resume {name}");
     }
+    let teachers = args
+        .teachers
+        .iter()
+        .map(|run| {
+            Ok(Checkpoint::load(&runs::best_checkpoint(&run_dir(Some(
+                run,
+            ))?)?)?)
+        })
+        .collect::<Result<_>>()?;
     Ok(Plan {
         settings,
         text,
         name,
         from: None,
+        teachers,
         threads: threads(args),
     })
 }
@@ -117,6 +128,9 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
             crate::settings::flag(field)
         );
     }
+    if !args.teachers.is_empty() {
+        bail!("--resume continues with the teachers of the run; drop --teacher");
+    }
     let dir = run_dir(Some(run).filter(|run| !run.is_empty()))?;
     let path = dir.join(runs::LAST);
     let from = Checkpoint::load(&path)?;
@@ -135,6 +149,7 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
         settings,
         name: from.run.clone(),
         threads: threads(args),
+        teachers: Vec::new(),
         from: Some(from),
     })
 }
@@ -174,6 +189,10 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
     std::fs::write(dir.join(runs::CONFIG), settings.to_json() + "\n")
         .with_context(|| format!("cannot write to {}", dir.display()))?;
     introduce(&trainer, &plan.name);
+    for teacher in &plan.teachers {
+        crate::say!("teacher: {}, {:.4} on dev", teacher.run, teacher.best_dev);
+    }
+    trainer.learn_from(&plan.teachers, &dir.join(runs::TEACHER))?;
 
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);

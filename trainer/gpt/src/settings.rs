@@ -49,6 +49,10 @@ pub struct Settings {
     pub eval_every: u64,
     /// Characters of a sample.
     pub sample_len: usize,
+    /// Share of the teachers' distribution in the targets, the rest is the text's own character;
+    /// without effect where there is no teacher.
+    #[serde(default)]
+    pub teacher_share: f64,
     /// Trains on dev too; its loss then says nothing, and the last weights are deployed instead of
     /// the best on dev.
     pub train_on_dev: bool,
@@ -92,6 +96,10 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("seed", "Seed of weights, order and dropout"),
     ("eval_every", "Steps between evaluations"),
     ("sample_len", "Characters of a sample"),
+    (
+        "teacher_share",
+        "Share of the teachers' distribution in the targets",
+    ),
     ("train_on_dev", "Trains on dev too: true or false"),
 ];
 
@@ -182,6 +190,7 @@ impl Settings {
             ("clip", self.clip, 1e-9, f64::MAX),
             ("dropout", f64::from(self.dropout), 0.0, 0.99),
             ("ema_decay", self.ema_decay, 0.0, 0.999_999_9),
+            ("teacher_share", self.teacher_share, 0.0, 1.0),
         ];
         for (name, value, low, high) in ranges {
             if !(low..=high).contains(&value) {

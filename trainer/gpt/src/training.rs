@@ -1,20 +1,24 @@
 //! One training run in memory: steps, evaluation, checkpoint and back.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, bail};
 use block::Dropout;
 use burn::tensor::{Tensor, TensorData};
-use checkpoint::{Checkpoint, Corpus, NamedTensor, Split, Vocabulary};
+use checkpoint::{Checkpoint, Corpus, NamedTensor, SoftTargets, Split, Vocabulary};
 
 use crate::backend::TrainBackend;
 use crate::batch::{Batch, Batches};
 use crate::evaluation::{Evaluator, host, mean};
 use crate::init;
 use crate::model::Gpt;
+use crate::ops::Targets;
 use crate::optimizer::{self, State};
 use crate::params::{self, Entry};
 use crate::settings::Settings;
 use crate::shards::Shards;
 use crate::tables::Tables;
+use crate::teacher;
 
 /// What a run is about: the text and how it is split.
 #[derive(Clone, Debug)]
@@ -101,6 +105,8 @@ pub struct Trainer<B: TrainBackend> {
     pub step: u64,
     /// Losses so far.
     pub record: Record,
+    /// What the teachers expect at every place of the training text, if there are any.
+    pub soft: Option<SoftTargets>,
     device: B::Device,
     shards: Shards,
     batches: Batches,
@@ -146,6 +152,7 @@ impl<B: TrainBackend> Trainer<B> {
                 seconds: 0.0,
             },
             step: 0,
+            soft: None,
             device: device.clone(),
             settings,
             text,
@@ -189,25 +196,71 @@ impl<B: TrainBackend> Trainer<B> {
                 &self.device,
             )
         };
+        let first = shard * rows;
+        let targets = Targets {
+            tokens: rows_of(&batch.targets),
+            soft: self.soft.as_ref().map(|soft| {
+                let values = self.mixed(soft, batch, first..first + rows);
+                let shape = [rows, len, self.text.vocab.len()];
+                Tensor::from_data(TensorData::new(values, shape), &self.device)
+            }),
+        };
         let dropout = (settings.dropout > 0.0).then_some(Dropout {
             rate: settings.dropout,
             seed: settings.seed,
             step: self.step,
             layer: 0,
-            first_sequence: (shard * rows) as u32,
+            first_sequence: first as u32,
         });
         let weights = Tensor::from_inner(self.state.weights.clone());
         let model = params::with_values(self.skeleton.clone(), weights);
         let loss = model.loss(
             &settings.model,
             &self.tables,
-            [rows_of(&batch.tokens), rows_of(&batch.targets)],
+            (rows_of(&batch.tokens), targets),
             1.0 / (settings.batch * len) as f32,
             dropout,
         );
         let grads = loss.backward();
         let value = host(loss.inner())[0];
         (f64::from(value), params::gradients(&model, &grads))
+    }
+
+    /// Mixes the teachers' distributions with the text's tokens, `[rows, len, vocab_size]`.
+    fn mixed(&self, soft: &SoftTargets, batch: &Batch, rows: core::ops::Range<usize>) -> Vec<f32> {
+        let (len, vocab_size) = (self.settings.train_len, self.text.vocab.len());
+        let share = self.settings.teacher_share as f32;
+        let mut values = vec![0.0; rows.len() * len * vocab_size];
+        for (row, values) in rows.zip(values.chunks_exact_mut(len * vocab_size)) {
+            let targets = &batch.targets[row * len..(row + 1) * len];
+            for (i, out) in values.chunks_exact_mut(vocab_size).enumerate() {
+                soft.write(batch.starts[row] + i, share, out);
+                out[targets[i] as usize] += 1.0 - share;
+            }
+        }
+        values
+    }
+
+    /// Computes what the teachers expect, or reads it from the folder of the run.
+    ///
+    /// # Errors
+    ///
+    /// A teacher that does not fit, or a file that cannot be read or written.
+    pub fn learn_from(&mut self, teachers: &[Checkpoint], file: &Path) -> Result<()> {
+        if file.exists() {
+            self.soft = Some(SoftTargets::load(file, &self.text.train)?);
+        } else if !teachers.is_empty() {
+            let soft = teacher::soft_targets::<B>(
+                teachers,
+                &self.text,
+                &self.settings,
+                &self.shards,
+                &self.device,
+            )?;
+            soft.save(file)?;
+            self.soft = Some(soft);
+        }
+        Ok(())
     }
 
     /// Takes one step.
