@@ -1,8 +1,8 @@
 //! The loader against damaged bytes: an error, or the very same model.
 
-use checkpoint::AlignedBytes;
+use checkpoint::{AlignedBytes, blob, synthetic};
 use parity::shapes::{self, PLAIN};
-use runtime::format::{PRELUDE_LEN, encode, seal};
+use runtime::format::{FORMAT_VERSION, PRELUDE_LEN, encode, seal};
 use runtime::{Config, ConfigError, Layout, LoadError, Model, Session, crc32};
 
 /// Small enough that every bit can be flipped.
@@ -106,7 +106,7 @@ fn random_bytes_are_an_error() {
         bytes.fill_with(|| rng.next_u64() as u8);
         if round % 2 == 0 {
             bytes[..8].copy_from_slice(b"CHAPBOOK");
-            bytes[8..12].copy_from_slice(&[1, 0, 0, 0]);
+            bytes[8..12].copy_from_slice(&[1 + (round % 4 / 2) as u8, 0, 0, 0]);
             bytes[20..24].copy_from_slice(&600_u32.to_le_bytes());
             reseal(&mut bytes);
         }
@@ -131,7 +131,7 @@ fn errors_say_what_is_wrong() {
         old,
         LoadError::UnsupportedVersion {
             found: 9,
-            supported: 1
+            supported: FORMAT_VERSION
         }
     );
     assert!(old.to_string().contains("newer, so update"));
@@ -160,6 +160,27 @@ fn errors_say_what_is_wrong() {
         reseal(blob);
     });
     assert!(matches!(length, LoadError::BadLength { .. }));
+}
+
+#[test]
+fn blob_of_version_1_loads_and_upgrades() {
+    let blob = shapes::random_blob(TINY, 1);
+    let old = synthetic::version_1(&blob);
+    let model = Model::from_bytes(&old).unwrap();
+    assert_eq!(model.header(), Model::from_bytes(&blob).unwrap().header());
+    let mut memory = vec![0; model.config().state_words()];
+    let mut session = Session::new(&model, &mut memory).unwrap();
+    session.self_test().unwrap();
+    assert_eq!(blob::relayout(&old, Layout::Plain).unwrap(), blob);
+    for len in 0..old.len() {
+        assert!(load(&old[..len]).is_err());
+    }
+    let mut old = old;
+    for bit in 0..8 * old.len() {
+        old[bit / 8] ^= 1 << (bit % 8);
+        assert!(load(&old).is_err(), "bit {bit}");
+        old[bit / 8] ^= 1 << (bit % 8);
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn rewrite(source: &Path) -> Result<Vec<u8>, String> {
             return Ok(bytes);
         }
     };
-    let tensors: u32 = (model.config().tensors_in(layout))
+    let tensors: u32 = (model.config().tensors_in(model.header().kinds, layout))
         .map(|tensor| tensor.len.next_multiple_of(runtime::TENSOR_ALIGN))
         .sum();
     let mut out = vec![0; model.len() - model.tensor_bytes().len() + tensors as usize];

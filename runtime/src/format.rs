@@ -9,15 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ConfigError};
 use crate::crc::crc32;
+use crate::kinds::Kinds;
 use crate::layout::Layout;
 use crate::tensor::{TENSOR_ALIGN, TensorMap};
 
 /// First bytes of every blob.
 pub const MAGIC: [u8; 8] = *b"CHAPBOOK";
-/// Version of the format that this crate reads and writes.
+/// Version of the format that this crate writes; it reads all from [`OLDEST_VERSION`] on.
 ///
 /// - 1: int8 weights with a 16-bit multiplier per output row, logits in units of 2^-16.
-pub const FORMAT_VERSION: u16 = 1;
+/// - 2: the header states the number format of each matrix.
+pub const FORMAT_VERSION: u16 = 2;
+/// Oldest version of the format that this crate reads.
+pub const OLDEST_VERSION: u16 = 1;
 /// Bytes before the postcard header.
 pub const PRELUDE_LEN: usize = 24;
 /// Bytes of the checksum at the end.
@@ -40,6 +44,9 @@ pub struct Header<'a> {
     pub provenance: Provenance<'a>,
     /// What the engine must compute.
     pub golden: Golden<'a>,
+    /// Number formats of the matrices; the last field in the blob, and not in one of version 1.
+    #[serde(skip)]
+    pub kinds: Kinds,
 }
 
 /// Where the weights of a blob come from.
@@ -99,8 +106,13 @@ pub enum LoadError {
     UnsupportedVersion {
         /// Version of the blob.
         found: u16,
-        /// Version this build reads.
+        /// Newest version this build reads.
         supported: u16,
+    },
+    /// A matrix has a number format that this build does not read, or may not have the one it states.
+    UnsupportedKind {
+        /// Name of the matrix.
+        name: &'static str,
     },
     /// The tensor section is laid out for a core that this build does not know.
     UnsupportedLayout(u8),
@@ -151,6 +163,12 @@ impl core::fmt::Display for LoadError {
                 } else {
                     "the model is newer, so update this program"
                 })
+            }
+            Self::UnsupportedKind { name } => {
+                write!(
+                    f,
+                    "{name} has a number format that this build does not read"
+                )
             }
             Self::UnsupportedLayout(layout) => {
                 write!(f, "tensor layout {layout} is not known to this build")
@@ -213,7 +231,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
         return Err(LoadError::NotABlob);
     }
     let version = u16::from_le_bytes([prelude[8], prelude[9]]);
-    if version != FORMAT_VERSION {
+    if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
         return Err(LoadError::UnsupportedVersion {
             found: version,
             supported: FORMAT_VERSION,
@@ -251,13 +269,21 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
     let header_bytes = header_end
         .and_then(|end| body.get(PRELUDE_LEN..end as usize))
         .ok_or(LoadError::BadHeader)?;
-    let (header, rest) =
+    let (mut header, mut rest) =
         postcard::take_from_bytes::<Header<'_>>(header_bytes).map_err(|_| LoadError::BadHeader)?;
+    if version > 1 {
+        let (bits, after) =
+            postcard::take_from_bytes::<u32>(rest).map_err(|_| LoadError::BadHeader)?;
+        header.kinds = Kinds::from_bits(bits);
+        rest = after;
+    }
     if !rest.is_empty() {
         return Err(LoadError::BadHeader);
     }
     header.config.validate().map_err(LoadError::BadConfig)?;
-    let map = TensorMap::new(&header.config, layout).ok_or(LoadError::BadHeader)?;
+    let kinds = header.kinds.check(&header.config);
+    kinds.map_err(|id| LoadError::UnsupportedKind { name: id.name() })?;
+    let map = TensorMap::new(&header.config, header.kinds, layout).ok_or(LoadError::BadHeader)?;
     let sections = sections(header_bytes.len(), &map);
     if tensor_offset as usize != sections.tensors.start || total_len as usize != sections.total_len
     {
@@ -330,6 +356,11 @@ fn sections(header_len: usize, map: &TensorMap) -> Sections {
 pub enum EncodeError {
     /// The configuration describes no possible model.
     BadConfig(ConfigError),
+    /// A matrix may not have the number format that the header states.
+    BadKind {
+        /// Name of the matrix.
+        name: &'static str,
+    },
     /// The blob would be larger than its 32-bit lengths allow.
     TooLarge,
     /// The output is too small; the number is the bytes needed, or 0 when not even the header fits.
@@ -340,6 +371,7 @@ impl core::fmt::Display for EncodeError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
             Self::BadConfig(error) => error.fmt(f),
+            Self::BadKind { name } => write!(f, "{name} cannot have this number format"),
             Self::TooLarge => f.write_str("the model does not fit a blob of 2 GiB"),
             Self::BufferTooSmall(needed) => write!(f, "the blob needs {needed} bytes"),
         }
@@ -362,11 +394,13 @@ pub fn encode(
     out: &mut [u8],
 ) -> Result<Sections, EncodeError> {
     header.config.validate().map_err(EncodeError::BadConfig)?;
-    let map = TensorMap::new(&header.config, layout).ok_or(EncodeError::TooLarge)?;
+    let kinds = header.kinds.check(&header.config);
+    kinds.map_err(|id| EncodeError::BadKind { name: id.name() })?;
+    let map = TensorMap::new(&header.config, header.kinds, layout).ok_or(EncodeError::TooLarge)?;
     let body = out
         .get_mut(PRELUDE_LEN..)
         .ok_or(EncodeError::BufferTooSmall(0))?;
-    let header_len = postcard::to_slice(header, body)
+    let header_len = postcard::to_slice(&(header, header.kinds.bits()), body)
         .map_err(|_| EncodeError::BufferTooSmall(0))?
         .len();
     let sections = sections(header_len, &map);

@@ -79,6 +79,16 @@ impl Layout {
         }
     }
 
+    /// Returns the rows of an int4 matrix that lie together.
+    #[must_use]
+    pub const fn w4_block(self) -> usize {
+        match self {
+            Self::Plain => 1,
+            Self::M0 => 2,
+            Self::M4 | Self::Rv32 => 4,
+        }
+    }
+
     /// Returns the neighbouring columns of one row.
     #[must_use]
     pub const fn word(self) -> usize {

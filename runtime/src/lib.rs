@@ -19,6 +19,7 @@ mod crc;
 pub mod fixed;
 pub mod format;
 pub mod kernel;
+mod kinds;
 mod layout;
 mod model;
 pub mod ops;
@@ -36,6 +37,7 @@ pub use config::{
 };
 pub use crc::{LogitsHash, crc32};
 pub use format::{Golden, Header, LoadError, Provenance};
+pub use kinds::{GROUP_STEP, Kinds, MAX_GROUP, is_group};
 pub use layout::Layout;
 pub use model::Model;
 pub use relayout::{RelayoutError, relayout};

@@ -99,7 +99,7 @@ impl<'a> Model<'a> {
 
     /// Returns every tensor of the blob, in blob order.
     pub fn tensors(&self) -> impl Iterator<Item = TensorSpec> + use<> {
-        self.config().tensors_in(self.layout)
+        self.config().tensors_in(self.header.kinds, self.layout)
     }
 
     /// Returns the tensor section, see [`Model::tensors`].

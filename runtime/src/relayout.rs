@@ -51,7 +51,8 @@ pub fn relayout(blob: &[u8], to: Layout, out: &mut [u8]) -> Result<usize, Relayo
     let model = Model::from_bytes(blob)?;
     let Sections { tensors, total_len } = format::encode(model.header(), to, out)?;
     let out = &mut out[..total_len];
-    let pairs = model.tensors().zip(model.config().tensors_in(to));
+    let kinds = model.header().kinds;
+    let pairs = model.tensors().zip(model.config().tensors_in(kinds, to));
     for (from, to) in pairs {
         let start = tensors.start + to.offset as usize;
         write(&model, &from, &to, &mut out[start..start + to.len as usize]);

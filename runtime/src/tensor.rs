@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::config::{Activation, Config, Position};
+use crate::kinds::{GROUP_STEP, Kinds};
 use crate::layout::Layout;
 
 /// Number format of a tensor in the blob.
@@ -12,6 +13,13 @@ pub enum Kind {
     /// int8 `[rows, cols]` in the blob's [`Layout`], zeros to 4 bytes, a `u16` multiplier per row,
     /// zeros to 4 bytes, an `i32` exponent: the value is `w * multiplier * 2^exponent`.
     W8,
+    /// int4 `[rows, cols]` in the blob's [`Layout`] with a `u16` multiplier per row and group of
+    /// columns, then an `i32` exponent: the value is `w * multiplier * 2^exponent`.
+    W4 {
+        /// Columns that share a multiplier, see [`is_group`](crate::is_group); the last group of a row
+        /// may have fewer.
+        group: u32,
+    },
     /// `i16` `[cols]`, zeros to 4 bytes, an `i32` exponent: the value is `g * 2^exponent`.
     G16,
     /// `i32` `[cols]` in activation units, 2^-16.
@@ -134,7 +142,7 @@ impl TensorId {
     }
 
     /// Returns `(rows, cols, kind)`, or `None` when a model of this configuration has no such
-    /// tensor. Vectors have one row.
+    /// tensor. Vectors have one row. The kind of every matrix is [`Kind::W8`] here.
     #[must_use]
     pub const fn shape(self, config: &Config) -> Option<(u32, u32, Kind)> {
         let d = config.d_model as u32;
@@ -174,11 +182,21 @@ impl TensorId {
         }
     }
 
+    /// Returns the same as [`TensorId::shape`] with the kind that the blob's header states.
+    const fn shape_in(self, config: &Config, kinds: Kinds) -> Option<(u32, u32, Kind)> {
+        match self.shape(config) {
+            Some((rows, cols, Kind::W8)) if cfg!(feature = "w4") => {
+                Some((rows, cols, kinds.of(self)))
+            }
+            shape => shape,
+        }
+    }
+
     /// Returns the bytes of the tensor in the blob, padding to [`TENSOR_ALIGN`] included; 0 when
     /// the model has no such tensor.
     #[inline(never)]
-    const fn padded_len(self, config: &Config, layout: Layout) -> u64 {
-        match self.shape(config) {
+    const fn padded_len(self, config: &Config, kinds: Kinds, layout: Layout) -> u64 {
+        match self.shape_in(config, kinds) {
             Some((rows, cols, kind)) => {
                 byte_len(rows, cols, kind, layout).next_multiple_of(TENSOR_ALIGN as u64)
             }
@@ -195,6 +213,15 @@ const fn byte_len(rows: u32, cols: u32, kind: Kind, layout: Layout) -> u64 {
             let rows_filled = rows.next_multiple_of(layout.block() as u64);
             let weights = rows_filled * cols.next_multiple_of(layout.word() as u64);
             weights.next_multiple_of(4) + (2 * rows).next_multiple_of(4) + 4
+        }
+        Kind::W4 { group } => {
+            let n_group = cols.div_ceil(group as u64);
+            if matches!(layout, Layout::Plain) {
+                let nibbles = rows * cols.next_multiple_of(GROUP_STEP as u64) / 2;
+                return nibbles + (2 * rows * n_group).next_multiple_of(4) + 4;
+            }
+            let rows_filled = rows.next_multiple_of(layout.w4_block() as u64);
+            rows_filled * n_group * (group as u64 / 2 + 2) + 4
         }
         Kind::G16 => (2 * rows * cols).next_multiple_of(4) + 4,
         Kind::I32 | Kind::U32 => 4 * rows * cols,
@@ -225,18 +252,21 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
-    /// Returns the first byte of the row multipliers of [`Kind::W8`], relative to the tensor's first
-    /// byte.
+    /// Returns the first byte of the multipliers of [`Kind::W8`], and of [`Kind::W4`] in the plain
+    /// layout, relative to the tensor's first byte.
     #[must_use]
     pub const fn multiplier_offset(&self) -> u32 {
+        if matches!(self.kind, Kind::W4 { .. }) {
+            return self.rows * self.cols.next_multiple_of(GROUP_STEP) / 2;
+        }
         let weights = self
             .layout
             .matrix_len(self.rows as usize, self.cols as usize);
         weights.next_multiple_of(4) as u32
     }
 
-    /// Returns the first byte of the exponent of [`Kind::W8`] and [`Kind::G16`], relative to the
-    /// tensor's first byte.
+    /// Returns the first byte of the exponent of [`Kind::W8`], [`Kind::W4`] and [`Kind::G16`],
+    /// relative to the tensor's first byte.
     #[must_use]
     pub const fn exponent_offset(&self) -> u32 {
         self.len.saturating_sub(4)
@@ -260,6 +290,7 @@ pub(crate) struct TensorMap {
     offset: [u32; N_TENSOR_ID],
     /// Bytes from one layer to the next.
     layer_len: u32,
+    kinds: Kinds,
     layout: Layout,
     /// Bytes of the whole section, a multiple of [`TENSOR_ALIGN`].
     pub(crate) len: u32,
@@ -267,7 +298,7 @@ pub(crate) struct TensorMap {
 
 impl TensorMap {
     /// Computes the places; `None` when the section would not fit 32-bit offsets.
-    pub(crate) fn new(config: &Config, layout: Layout) -> Option<Self> {
+    pub(crate) fn new(config: &Config, kinds: Kinds, layout: Layout) -> Option<Self> {
         let mut offset = [0_u64; N_TENSOR_ID];
         let mut at = 0_u64;
         let (mut layers_start, mut layer_len) = (0, 0);
@@ -283,7 +314,7 @@ impl TensorMap {
             if let Some(offset) = offset.get_mut(id as usize) {
                 *offset = at;
             }
-            at += id.padded_len(config, layout);
+            at += id.padded_len(config, kinds, layout);
         }
         // The blob's total length, header included, is a u32 too.
         if at > u64::from(u32::MAX / 2) {
@@ -292,6 +323,7 @@ impl TensorMap {
         Some(Self {
             offset: offset.map(|byte| byte as u32),
             layer_len: layer_len as u32,
+            kinds,
             layout,
             len: at as u32,
         })
@@ -303,7 +335,7 @@ impl TensorMap {
     }
 
     fn spec(&self, config: &Config, id: TensorId, layer: Option<u16>) -> Option<TensorSpec> {
-        let (rows, cols, kind) = id.shape(config)?;
+        let (rows, cols, kind) = id.shape_in(config, self.kinds)?;
         Some(TensorSpec {
             id,
             name: id.name(),
@@ -320,17 +352,23 @@ impl TensorMap {
 
 impl Config {
     /// Returns every tensor of a model of this configuration, in blob order, as a blob of
-    /// [`Layout::Plain`] has them; nothing when the configuration is invalid or too large for a blob.
+    /// [`Layout::Plain`] with int8 matrices has them; nothing when the configuration is invalid or too
+    /// large for a blob.
     pub fn tensors(&self) -> impl Iterator<Item = TensorSpec> + use<> {
-        self.tensors_in(Layout::Plain)
+        self.tensors_in(Kinds::W8, Layout::Plain)
     }
 
-    /// Returns every tensor as a blob of this layout has them.
-    pub fn tensors_in(&self, layout: Layout) -> impl Iterator<Item = TensorSpec> + use<> {
+    /// Returns every tensor as a blob of these kinds and this layout has them; nothing when the
+    /// configuration has no such kinds, either.
+    pub fn tensors_in(
+        &self,
+        kinds: Kinds,
+        layout: Layout,
+    ) -> impl Iterator<Item = TensorSpec> + use<> {
         let config = *self;
         let map = match config.validate() {
-            Ok(()) => TensorMap::new(&config, layout),
-            Err(_) => None,
+            Ok(()) if kinds.check(&config).is_ok() => TensorMap::new(&config, kinds, layout),
+            _ => None,
         };
         map.into_iter().flat_map(move |map| {
             let front = FRONT.iter().map(|&id| (id, None));

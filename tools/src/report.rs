@@ -55,6 +55,7 @@ pub fn shape(rows: u32, cols: u32) -> String {
 pub const fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::W8 => "int8",
+        Kind::W4 { .. } => "int4",
         Kind::G16 => "i16",
         Kind::I32 => "i32",
         Kind::U32 => "u32",

@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use checkpoint::{AlignedBytes, Corpus, Split, Vocabulary, score};
+use checkpoint::{AlignedBytes, Corpus, Split, Vocabulary, score, synthetic};
 use common::{Folder, printed, refused};
 use runtime::Model;
 
@@ -133,6 +133,21 @@ fn layout_is_rewritten_and_comes_back() {
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("known are plain, m0, m4, rv32"), "{error}");
+}
+
+#[test]
+fn blob_of_an_older_version_is_upgraded_without_loss() {
+    let folder = Folder::new("older");
+    folder.save("one", "best.ckpt", &folder.checkpoint(1));
+    printed(&folder.run(EXPORT, &["one", "-o", "new.bin"]));
+    let old = synthetic::version_1(&folder.read("new.bin"));
+    std::fs::write(folder.path.join("old.bin"), &old[..]).unwrap();
+    let text = printed(&folder.run(EXPORT, &["old.bin", "-o", "upgraded.bin"]));
+    assert!(
+        text.contains("format version 1, upgraded to 2 without loss"),
+        "{text}"
+    );
+    assert_eq!(folder.read("upgraded.bin"), folder.read("new.bin"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use checkpoint::corpus::hex;
 use checkpoint::{AlignedBytes, file};
 use clap::Parser;
 use runtime::fixed::ONE;
-use runtime::format::{FORMAT_VERSION, MAGIC, PRELUDE_LEN, TRAILER_LEN};
+use runtime::format::{FORMAT_VERSION, MAGIC, OLDEST_VERSION, PRELUDE_LEN, TRAILER_LEN};
 use runtime::{Config, Kind, Layout, Model, Session, TensorSpec};
 use sha2::{Digest, Sha256};
 use tools::{paths, report};
@@ -65,7 +65,7 @@ fn print_file(out: &mut dyn Write, path: &Path, bytes: &[u8]) -> anyhow::Result<
         |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let version = u16::from_le_bytes([bytes[8], bytes[9]]);
     let prelude = format!(
-        "format version {version} (this build reads {FORMAT_VERSION}), header of {} bytes, tensors \
+        "format version {version} (this build reads {OLDEST_VERSION} to {FORMAT_VERSION}), header of {} bytes, tensors \
          from byte {}, {} bytes in all",
         word(12),
         word(16),

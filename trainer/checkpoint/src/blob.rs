@@ -8,7 +8,7 @@ use runtime::format::{
     EncodeError, Golden, Header, LoadError, PRELUDE_LEN, Provenance, TRAILER_LEN, encode, seal,
 };
 use runtime::{
-    Config, Kind, Layout, Model, RelayoutError, Sampler, Session, Settings, TENSOR_ALIGN,
+    Config, Kind, Kinds, Layout, Model, RelayoutError, Sampler, Session, Settings, TENSOR_ALIGN,
     TensorSpec,
 };
 
@@ -70,6 +70,7 @@ pub fn write(
             prompt,
             logits_hash,
         },
+        kinds: Kinds::W8,
     };
     // The runtime itself continues the prompt and hashes the logits, so that the test holds for
     // every build of it. Each pass works on a valid blob whose hash is not known yet.
@@ -109,7 +110,8 @@ pub fn reencode(model: &Model<'_>, provenance: Provenance<'_>) -> Result<Aligned
 pub fn relayout(blob: &[u8], to: Layout) -> Result<AlignedBytes, BlobError> {
     let model = Model::from_bytes(blob)?;
     let end = |spec: TensorSpec| spec.offset + spec.len + TENSOR_ALIGN;
-    let section = model.config().tensors_in(to).last().map_or(0, end) as usize;
+    let specs = model.config().tensors_in(model.header().kinds, to);
+    let section = specs.last().map_or(0, end) as usize;
     let mut out = AlignedBytes::zeroed(model.len() - model.tensor_bytes().len() + section);
     let len = runtime::relayout(blob, to, &mut out).map_err(|error| match error {
         RelayoutError::Load(error) => BlobError::Load(error),

@@ -1,7 +1,9 @@
-//! Random checkpoints of any shape, for tests that need a model and no training.
+//! Random checkpoints of any shape and blobs of an old version, for tests that need no training.
 
-use runtime::{Config, Kind, SplitMix64, TensorSpec};
+use runtime::format::{PRELUDE_LEN, seal};
+use runtime::{Config, Kind, SplitMix64, TENSOR_ALIGN, TensorSpec};
 
+use crate::aligned::AlignedBytes;
 use crate::file::{Checkpoint, NamedTensor};
 
 /// Characters of tiny Shakespeare, in order.
@@ -49,6 +51,32 @@ pub fn vocab(vocab_size: u16) -> String {
         .chain('\u{a1}'..)
         .take(usize::from(vocab_size))
         .collect()
+}
+
+/// Returns a blob of int8 matrices as format version 1 has it: the header ends before the kinds.
+///
+/// # Panics
+///
+/// If `blob` is no blob of the current version or has other matrices.
+#[must_use]
+pub fn version_1(blob: &[u8]) -> AlignedBytes {
+    let word = |at: usize| {
+        let word = u32::from_le_bytes([blob[at], blob[at + 1], blob[at + 2], blob[at + 3]]);
+        word as usize
+    };
+    let (header_len, tensors) = (word(12) - 1, word(16)..word(20));
+    let header_end = PRELUDE_LEN + header_len;
+    assert_eq!(blob[header_end], 0, "other kinds than int8");
+    let start = header_end.next_multiple_of(TENSOR_ALIGN as usize);
+    let mut old = AlignedBytes::zeroed(start + tensors.len());
+    old[..header_end].copy_from_slice(&blob[..header_end]);
+    old[start..].copy_from_slice(&blob[tensors]);
+    old[8] = 1;
+    for (at, len) in [(12, header_len), (16, start), (20, old.len())] {
+        old[at..at + 4].copy_from_slice(&(len as u32).to_le_bytes());
+    }
+    seal(&mut old);
+    old
 }
 
 fn tensor(spec: &TensorSpec, rng: &mut SplitMix64) -> NamedTensor {
