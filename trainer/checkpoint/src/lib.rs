@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`corpus`], [`vocabulary`] | a text, its split and its characters |
 //! | [`file`](mod@file) | the checkpoint: weights, optimiser state and provenance in one file |
+//! | [`origin`] | the command and the machine of a run |
 //! | [`runs`] | where runs lie and which is the newest |
 //! | [`quantize`], [`blob`] | float weights to the int8 blob of the runtime |
 //! | [`score`] | loss of a blob through the runtime's forward pass |
@@ -20,6 +21,7 @@ pub mod boards;
 pub mod corpus;
 mod durable;
 pub mod file;
+pub mod origin;
 pub mod quantize;
 pub mod runs;
 pub mod score;
@@ -34,6 +36,7 @@ pub use boards::{BOARDS, Board, BoardError};
 pub use corpus::{Corpus, CorpusError, Split};
 pub use durable::write_durably;
 pub use file::{Checkpoint, FileError, FormatError, NamedTensor};
+pub use origin::Origin;
 pub use score::{ScoreError, Streaming};
 pub use soft::{SoftError, SoftTargets};
 pub use vocabulary::{UnknownChar, Vocabulary};

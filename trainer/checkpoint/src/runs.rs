@@ -6,6 +6,8 @@ use std::time::SystemTime;
 
 /// The trainer's settings, JSON.
 pub const CONFIG: &str = "config.json";
+/// How the run was made, see [`Origin`](crate::Origin).
+pub const ORIGIN: &str = "origin.json";
 /// One JSON object per evaluation.
 pub const METRICS: &str = "metrics.jsonl";
 /// The loss curve.

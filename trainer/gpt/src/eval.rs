@@ -5,7 +5,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use burn_flex::{Flex, FlexDevice};
 use checkpoint::corpus::hex;
-use checkpoint::{AlignedBytes, Checkpoint, Corpus, NamedTensor, Split, Vocabulary, runs, score};
+use checkpoint::{
+    AlignedBytes, Checkpoint, Corpus, NamedTensor, Origin, Split, Vocabulary, runs, score,
+};
 use runtime::Model;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -49,6 +51,18 @@ pub struct Report {
     pub run: String,
     /// Step that the weights come from.
     pub step: u64,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Parameters of the model.
+    pub n_params: u64,
+    /// Bytes of RAM that a session takes, cache included.
+    pub state_bytes: usize,
+    /// Seconds of training, where the checkpoint is at hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Command and machine of the run, where its folder is at hand.
+    #[serde(flatten)]
+    pub origin: Option<Origin>,
 }
 
 /// Scores a blob, a run, or both, and prints the result.
@@ -132,6 +146,14 @@ pub fn report(args: &EvalArgs) -> Result<Report> {
         f32_ema: None,
         run: provenance.run.to_owned(),
         step: u64::from(provenance.step),
+        seed: provenance.seed,
+        n_params: model.config().n_params(),
+        state_bytes: model.config().state_bytes(),
+        seconds: checkpoint.as_ref().map(|from| from.seconds),
+        origin: runs::dir(provenance.run)
+            .ok()
+            .filter(|_| checkpoint.is_some())
+            .and_then(|dir| Origin::load(&dir)),
     };
     if let Some(from) = &checkpoint {
         report.f32 = Some(float_loss(from, &from.weights, &val)?);

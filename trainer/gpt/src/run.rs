@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use checkpoint::{Board, Checkpoint, Corpus, blob, runs};
+use checkpoint::{Board, Checkpoint, Corpus, Origin, blob, runs};
 
 use crate::backend::TrainBackend;
 use crate::evaluation::mean;
@@ -33,6 +33,8 @@ pub struct Plan {
     name: String,
     from: Option<Checkpoint>,
     teachers: Vec<Checkpoint>,
+    /// Of a fresh run.
+    origin: Option<Origin>,
     threads: usize,
 }
 
@@ -106,6 +108,7 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
         name,
         from: None,
         teachers,
+        origin: Some(Origin::here(std::env::args().skip(1))),
         threads: threads(args),
     })
 }
@@ -150,6 +153,7 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
         name: from.run.clone(),
         threads: threads(args),
         teachers: Vec::new(),
+        origin: None,
         from: Some(from),
     })
 }
@@ -188,6 +192,11 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
     let settings = trainer.settings;
     std::fs::write(dir.join(runs::CONFIG), settings.to_json() + "\n")
         .with_context(|| format!("cannot write to {}", dir.display()))?;
+    if let Some(origin) = &plan.origin {
+        origin
+            .save(&dir)
+            .with_context(|| format!("cannot write to {}", dir.display()))?;
+    }
     introduce(&trainer, &plan.name);
     for teacher in &plan.teachers {
         crate::say!("teacher: {}, {:.4} on dev", teacher.run, teacher.best_dev);
