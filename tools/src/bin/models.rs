@@ -52,7 +52,8 @@ fn run(args: &Args) -> Result<()> {
     let folder = runs::repository().join("firmware/model");
     let models = read(&folder)?;
     let path = folder.join("README.md");
-    let old = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let old =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let new = replaced(&old, &table(&models)?)
         .with_context(|| format!("{} lacks the marks {MARKS:?}", path.display()))?;
     if !args.check {
@@ -63,8 +64,7 @@ fn run(args: &Args) -> Result<()> {
     }
     for (name, reports) in &models {
         let blob = folder.join(format!("{name}.bin"));
-        let bytes =
-            fs::read(&blob).with_context(|| format!("cannot read {}", blob.display()))?;
+        let bytes = fs::read(&blob).with_context(|| format!("cannot read {}", blob.display()))?;
         let found = hex(&Sha256::digest(&bytes));
         if found != reports[0].blob_sha256 {
             bail!(
@@ -83,7 +83,10 @@ fn read(folder: &Path) -> Result<Vec<(String, Vec<Report>)>> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .collect();
     files.sort();
     let mut models: Vec<(String, Vec<Report>)> = Vec::new();
