@@ -4,10 +4,9 @@
 //! The tests need QEMU, node and rp2040js, which `tools/check` installs.
 
 use std::fs;
-use std::sync::OnceLock;
 
 use app::generate::{self, Request};
-use app::prompt;
+use app::{TYPE_AHEAD_BYTES, prompt};
 use checkpoint::{AlignedBytes, BOARDS};
 use parity::emulators::machine::Firmware;
 use parity::emulators::{Chat, Machine};
@@ -42,15 +41,9 @@ const ROOMY: Config = Config {
     ..RING
 };
 
-/// Returns the firmware around a blob with random weights, built once.
-fn ring(machine: Machine) -> &'static Firmware {
-    static QEMU: OnceLock<Firmware> = OnceLock::new();
-    static PICO: OnceLock<Firmware> = OnceLock::new();
-    let cell = match machine {
-        Machine::Qemu => &QEMU,
-        Machine::Pico => &PICO,
-    };
-    cell.get_or_init(|| machine.build("ring", &random_blob(RING, 1)).unwrap())
+/// Returns the firmware with a blob of random weights in its flash.
+fn ring(machine: Machine) -> Firmware {
+    machine.build("ring", &random_blob(RING, 1)).unwrap()
 }
 
 /// Boots the board with the blob of [`ring`] and waits for the prompt string.
@@ -131,7 +124,7 @@ fn same_as_host(firmware: &Firmware, blob: &[u8], len: u32) {
 #[test]
 #[ignore = "needs QEMU"]
 fn qemu_computes_what_the_host_does() {
-    same_as_host(ring(Machine::Qemu), &random_blob(RING, 1), 120);
+    same_as_host(&ring(Machine::Qemu), &random_blob(RING, 1), 120);
 }
 
 #[test]
@@ -145,14 +138,14 @@ fn qemu_computes_what_the_host_does_with_absolute_positions() {
 #[test]
 #[ignore = "needs rp2040js"]
 fn pico_computes_what_the_host_does() {
-    same_as_host(ring(Machine::Pico), &random_blob(RING, 1), 24);
+    same_as_host(&ring(Machine::Pico), &random_blob(RING, 1), 24);
 }
 
 #[test]
 #[ignore = "needs QEMU"]
 fn qemu_runs_the_committed_model() {
     let blob = pocket();
-    let firmware = Machine::Qemu.build("pocket", &blob).unwrap();
+    let firmware = Machine::Qemu.build_default().unwrap();
     same_as_host(&firmware, &blob, 256);
 }
 
@@ -192,7 +185,7 @@ fn sizes_are_those_that_the_host_tools_know() {
         let ram = format!(" of {} bytes", board.ram_len - board.app_ram);
         assert!(banner.contains(&ram), "{}: {banner}", board.name);
 
-        let code = flash_bytes(&fs::read(firmware.elf()).unwrap()) - random_blob(RING, 1).len();
+        let code = flash_bytes(&fs::read(firmware.elf()).unwrap());
         assert!(
             code <= board.app_flash,
             "{} has {code} bytes of code",
@@ -298,11 +291,11 @@ fn a_flood_is_counted_and_leaves_the_text_alone() {
     chat.ask("/len 20000").unwrap();
     chat.send(b"ROMEO:\r").unwrap();
     chat.expect("ROMEO:\r\n").unwrap();
-    chat.send(&b"x".repeat(1_024 + 300)).unwrap();
+    chat.send(&b"x".repeat(TYPE_AHEAD_BYTES + 300)).unwrap();
     let text = chat.expect("\r\n(dropped: ").unwrap().replace("\r\n", "\n");
     assert_eq!(text, on_host(&random_blob(RING, 1), "ROMEO:", request).0);
     let said = chat.prompt().unwrap();
-    assert_eq!(said, "300 bytes typed past the 1024 that wait their turn)");
+    assert_eq!(said, "300 bytes typed past the 12288 that wait their turn)");
     chat.send(b"\x03").unwrap();
     chat.expect("^C").unwrap();
     chat.prompt().unwrap();
@@ -388,5 +381,156 @@ fn bad_blobs_are_said_and_the_repl_lives() {
             "{answer}"
         );
         assert!(chat.ask("/temp").unwrap().starts_with("temperature 0.8"));
+    }
+}
+
+/// Has the board go wrong and returns what it says from then to the next prompt string.
+fn go_wrong(chat: &mut Chat, kind: &str) -> String {
+    chat.send(format!("/fault {kind}\r").as_bytes()).unwrap();
+    chat.expect(&format!("/fault {kind}\r\n")).unwrap();
+    chat.prompt().unwrap()
+}
+
+#[test]
+#[ignore = "needs QEMU"]
+fn faults_are_said_counted_and_followed_by_a_reset() {
+    for machine in [Machine::An385, Machine::Qemu, Machine::An505] {
+        let mut chat = booted(machine);
+        let said = go_wrong(&mut chat, "panic");
+        assert!(
+            said.contains("asked for; starting over)\r\n") && said.contains("(panic at "),
+            "{machine:?}: {said}"
+        );
+        assert!(said.contains("(started over by a panic, 1 times since power)"));
+        let said = go_wrong(&mut chat, "stack");
+        assert!(
+            said.contains("(the stack of 16384 bytes overflowed; starting over)"),
+            "{machine:?}: {said}"
+        );
+        assert!(said.contains("(started over by a stack overflow, 2 times since power)"));
+        let said = go_wrong(&mut chat, "hang");
+        assert!(
+            said.contains("nothing has fed the watchdog"),
+            "{machine:?}: {said}"
+        );
+        let stats = chat.ask("/stats").unwrap();
+        assert!(stats.contains("3 resets since power"), "{stats}");
+    }
+}
+
+#[test]
+#[ignore = "needs rp2040js"]
+fn pico_starts_over_by_its_watchdog() {
+    let mut chat = booted(Machine::Pico);
+    let said = go_wrong(&mut chat, "panic");
+    assert!(said.contains("(panic at ") && said.contains("asked for; starting over)\r\n"));
+    assert!(said.contains("(started over by a panic, 1 times since power)"));
+    let said = go_wrong(&mut chat, "hang");
+    assert!(
+        said.contains("(started over by button, probe or watchdog, 2 times since power)"),
+        "{said}"
+    );
+}
+
+/// Keeps settings over a reset.
+fn save(machine: Machine) {
+    let mut chat = booted(machine);
+    chat.ask("/temp 0.5").unwrap();
+    chat.ask("/len 7").unwrap();
+    let said = chat.ask("/save").unwrap();
+    assert!(said.starts_with("saved: temperature 0.5"), "{said}");
+    let said = go_wrong(&mut chat, "panic");
+    assert!(said.contains("saved settings are in force\r\n"), "{said}");
+    let said = chat.ask("/temp").unwrap();
+    assert!(said.starts_with("temperature 0.5") && said.ends_with("length 7"));
+}
+
+#[test]
+#[ignore = "needs QEMU"]
+fn qemu_keeps_settings() {
+    save(Machine::Qemu);
+}
+
+#[test]
+#[ignore = "needs rp2040js"]
+fn pico_keeps_settings_in_flash() {
+    save(Machine::Pico);
+}
+
+/// Pastes 100 lines, 10 KB, while a text is made, and sees each of them run.
+fn paste_a_hundred_lines(machine: Machine, len: u32) {
+    let blob = random_blob(RING, 1);
+    let mut chat = booted(machine);
+    chat.ask(&format!("/len {len}")).unwrap();
+    chat.send(b"ROMEO:\r").unwrap();
+    chat.expect("ROMEO:\r\n").unwrap();
+    let line = "To be or not to be that is the question ".repeat(3);
+    let line = line.trim_end();
+    chat.send(
+        format!("{}\r\n", line[..100].trim_end())
+            .repeat(100)
+            .as_bytes(),
+    )
+    .unwrap();
+    let line = line[..100].trim_end();
+    let request = Request {
+        len,
+        ..Request::default()
+    };
+    let text = chat.prompt().unwrap().replace("\r\n", "\n");
+    assert_eq!(text, on_host(&blob, "ROMEO:", request).0);
+    let known = on_host(&blob, line, request).0;
+    for _ in 0..100 {
+        chat.expect(&format!("{line}\r\n")).unwrap();
+        assert_eq!(chat.prompt().unwrap().replace("\r\n", "\n"), known);
+    }
+    assert!(chat.ask("/stats").unwrap().contains("\n0 bytes dropped"));
+}
+
+#[test]
+#[ignore = "needs QEMU"]
+fn qemu_drops_none_of_a_hundred_lines() {
+    paste_a_hundred_lines(Machine::Qemu, 60);
+}
+
+#[test]
+#[ignore = "needs QEMU and rp2040js"]
+fn stack_and_longest_step_stay_below_their_limits() {
+    for machine in Machine::ALL {
+        let mut chat = booted(machine);
+        chat.ask("/bench 12").unwrap();
+        let stats = chat.ask("/stats").unwrap();
+        let number = |before: &str| -> u32 {
+            let rest = stats.split_once(before).expect(&stats).1;
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+            digits.unwrap().parse().unwrap()
+        };
+        // Half of what each board reserves; an interrupt may come on top.
+        assert!(number(", stack ") <= 8_192, "{machine:?}: {stats}");
+        let (step, waits) = (number("longest step "), number("the watchdog waits "));
+        assert!(step < 1_000 * waits / 4, "{machine:?}: {stats}");
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and rp2040js"]
+fn every_machine_holds_the_conversation() {
+    let blob = random_blob(RING, 1);
+    let request = Request {
+        len: 12,
+        seed: 3,
+        ..Request::default()
+    };
+    for machine in Machine::ALL {
+        let mut chat = booted(machine);
+        for turn in include_str!("conversation.txt").split("\n\n") {
+            let (line, expected) = turn.split_once('\n').unwrap_or((turn, ""));
+            let answer = chat.ask(line).unwrap();
+            let expected = expected.trim_end();
+            assert!(answer.contains(expected), "{machine:?}: {line}: {answer}");
+        }
+        let (text, hash) = on_host(&blob, "ROMEO:", request);
+        assert_eq!(chat.ask("ROMEO:").unwrap(), text, "{machine:?}");
+        assert!(chat.ask("/stats").unwrap().contains(&hash), "{machine:?}");
     }
 }

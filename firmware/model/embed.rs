@@ -5,13 +5,11 @@ use std::{env, fs, process};
 
 use runtime::{Layout, Model, relayout};
 
-/// Writes the chosen model to `OUT_DIR/model.bin`, from where `main.rs` includes it, with its
-/// weights in the order that the board's core reads them in.
+/// Everything a board's build script does: the memory map where the linker looks, the linker
+/// scripts, and the model.
 ///
-/// The choice: the file that `CHAPBOOK_MODEL` names, else `firmware/model/model.bin`, which
-/// `tools/export` writes, else the committed `firmware/model/pocket.bin`. `flash_len` is the room
-/// that the board has for a model.
-pub fn embed(flash_len: u64) {
+/// `memory` is the file with the board's memory map; `scripts` are the linker scripts of its crates.
+pub fn board(memory: &str, scripts: &[&str]) {
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
         // Cargo reads .cargo/config.toml, which names the target, from the current folder upwards.
         let name = env::var("CARGO_PKG_NAME").unwrap_or_default();
@@ -19,13 +17,57 @@ pub fn embed(flash_len: u64) {
             "{name} is firmware; build it in its folder: cd firmware/{name} && cargo build --release"
         ));
     }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let map = fs::read_to_string(memory)
+        .unwrap_or_else(|error| fail(&format!("cannot read {memory}: {error}")));
+    for (name, text) in [
+        ("memory.x", map.as_str()),
+        ("model.x", include_str!("model.x")),
+    ] {
+        if let Err(error) = fs::write(out.join(name), text) {
+            fail(&format!("cannot write {name}: {error}"));
+        }
+    }
+    println!("cargo::rustc-link-search={}", out.display());
+    println!("cargo::rerun-if-changed={memory}");
+    println!("cargo::rerun-if-changed=build.rs");
+    for script in scripts.iter().chain(&["model.x", "defmt.x"]) {
+        println!("cargo::rustc-link-arg-bins=-T{script}");
+    }
+    println!("cargo::rustc-link-arg-bins=--nmagic");
+    let flash_len = region_len(&map)
+        .unwrap_or_else(|| fail(&format!("{memory} has no line MODEL : ..., LENGTH = ...K")));
+    embed(&out, flash_len);
+}
+
+/// Returns the bytes of the region MODEL.
+fn region_len(map: &str) -> Option<u64> {
+    let line = map.lines().find(|line| line.contains("MODEL :"))?;
+    let kib = line.rsplit_once("LENGTH = ")?.1.trim().strip_suffix('K')?;
+    Some(kib.parse::<u64>().ok()? * 1024)
+}
+
+/// Writes the chosen model to `OUT_DIR/model.bin`, from where `main.rs` includes it, with its
+/// weights in the order that the board's core reads them in.
+///
+/// The choice: the file that `CHAPBOOK_MODEL` names, or nothing where that is `none`; else
+/// `firmware/model/model.bin`, which `tools/export` writes, else the committed
+/// `firmware/model/pocket.bin`.
+fn embed(out: &Path, flash_len: u64) {
     println!("cargo::rerun-if-env-changed=CHAPBOOK_MODEL");
     // The folder, not the file: model.bin may appear later.
     println!("cargo::rerun-if-changed=../model");
+    let target = out.join("model.bin");
+    if env::var("CHAPBOOK_MODEL").as_deref() == Ok("none") {
+        if let Err(error) = fs::write(&target, []) {
+            fail(&format!("cannot write {}: {error}", target.display()));
+        }
+        println!("cargo::warning=model: none; flash one with tools/flash-model");
+        return;
+    }
     let source = choose().unwrap_or_else(|message| fail(&message));
     println!("cargo::rerun-if-changed={}", source.display());
 
-    let target = Path::new(&env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("model.bin");
     let model = rewrite(&source)
         .unwrap_or_else(|message| fail(&format!("{}: {message}", source.display())));
     let len = model.len() as u64;

@@ -1,19 +1,20 @@
-//! Puts memory.x where the linker looks and embeds the model.
+//! The memory map of the board, and the model.
 
 #[path = "../model/embed.rs"]
 mod embed;
 
-use std::path::Path;
-use std::{env, fs};
-
-/// The flash of memory.x, less 128 KiB for the code.
-const MODEL_FLASH: u64 = (4096 - 128) * 1024;
-
 fn main() {
-    let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    fs::copy("memory.x", Path::new(&out).join("memory.x")).expect("memory.x lies beside build.rs");
-    println!("cargo::rustc-link-search={out}");
-    println!("cargo::rerun-if-changed=memory.x");
-    println!("cargo::rerun-if-changed=build.rs");
-    embed::embed(MODEL_FLASH);
+    let target = std::env::var("TARGET").unwrap_or_default();
+    println!("cargo::rustc-check-cfg=cfg(an385)");
+    println!("cargo::rustc-check-cfg=cfg(an505)");
+    if target.starts_with("thumbv7m") {
+        println!("cargo::rustc-cfg=an385");
+    }
+    let memory = if target.starts_with("thumbv8m") {
+        println!("cargo::rustc-cfg=an505");
+        "memory-an505.x"
+    } else {
+        "memory.x"
+    };
+    embed::board(memory, &["link.x"]);
 }

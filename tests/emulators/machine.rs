@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use checkpoint::AlignedBytes;
+use runtime::{Layout, relayout};
 
 use super::Chat;
 
@@ -20,60 +22,149 @@ const START: Duration = Duration::from_secs(30);
 /// A board and its emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
-    /// MPS2-AN386 in QEMU.
+    /// MPS2-AN385 in QEMU, a Cortex-M3.
+    An385,
+    /// MPS2-AN386 in QEMU, a Cortex-M4F: the board of `firmware/qemu`.
     Qemu,
+    /// MPS2-AN500 in QEMU, a Cortex-M7.
+    An500,
+    /// MPS2-AN505 in QEMU, a Cortex-M33.
+    An505,
     /// Raspberry Pi Pico in rp2040js.
     Pico,
 }
 
-/// The firmware of a board around one blob.
+/// The firmware of a board, and the blob in the model's region of its flash.
 #[derive(Clone, Debug)]
 pub struct Firmware {
     machine: Machine,
     elf: PathBuf,
+    /// Beside which the files of one boot are kept.
+    model: PathBuf,
+    embedded: bool,
+}
+
+/// How a machine is built and started.
+struct Recipe {
+    /// Folder and binary.
+    name: &'static str,
+    target: &'static str,
+    features: &'static str,
+    /// QEMU's name, or nothing where QEMU does not have it.
+    qemu: Option<&'static str>,
+    /// Where the model's region begins, as the board's memory.x has it.
+    model_at: u32,
 }
 
 impl Machine {
+    /// Every machine.
+    pub const ALL: [Self; 5] = [
+        Self::An385,
+        Self::Qemu,
+        Self::An500,
+        Self::An505,
+        Self::Pico,
+    ];
+
+    const fn recipe(self) -> Recipe {
+        let mps2 = Recipe {
+            name: "qemu",
+            target: "thumbv7em-none-eabihf",
+            features: "faults",
+            qemu: Some("mps2-an386"),
+            model_at: 0x0002_0000,
+        };
+        match self {
+            Self::An385 => Recipe {
+                target: "thumbv7m-none-eabi",
+                qemu: Some("mps2-an385"),
+                ..mps2
+            },
+            Self::Qemu => mps2,
+            Self::An500 => Recipe {
+                qemu: Some("mps2-an500"),
+                ..mps2
+            },
+            Self::An505 => Recipe {
+                target: "thumbv8m.main-none-eabihf",
+                features: "faults,dsp",
+                qemu: Some("mps2-an505"),
+                model_at: 0x1002_0000,
+                ..mps2
+            },
+            Self::Pico => Recipe {
+                name: "pico",
+                target: "thumbv6m-none-eabi",
+                features: "faults",
+                qemu: None,
+                model_at: 0x1002_0000,
+            },
+        }
+    }
+
     /// Returns the name of the board's folder.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Qemu => "qemu",
-            Self::Pico => "pico",
-        }
+        self.recipe().name
     }
 
-    const fn target(self) -> &'static str {
-        match self {
-            Self::Qemu => "thumbv7em-none-eabihf",
-            Self::Pico => "thumbv6m-none-eabi",
-        }
-    }
-
-    /// Builds the firmware with the blob in `blob`; `label` names the result.
+    /// Builds the firmware without a model and puts `blob`, in the order of the board's core, where
+    /// the model lies; `label` names the files.
     ///
     /// # Errors
     ///
     /// If cargo fails; the message has what it printed.
     pub fn build(self, label: &str, blob: &[u8]) -> Result<Firmware> {
+        let elf = self.compile("none")?;
+        let model = kept()?.join(format!("{self:?}-{label}.bin"));
+        write_once(&model, &native(blob, self.recipe().target))?;
+        Ok(Firmware {
+            machine: self,
+            elf,
+            model,
+            embedded: false,
+        })
+    }
+
+    /// Builds the firmware with the committed model in it, as a newcomer does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::build`].
+    pub fn build_default(self) -> Result<Firmware> {
+        let model = root().join("firmware/model/pocket.bin");
+        let elf = self.compile(&model.display().to_string())?;
+        let model = kept()?.join(format!("{self:?}-default.bin"));
+        Ok(Firmware {
+            machine: self,
+            elf,
+            model,
+            embedded: true,
+        })
+    }
+
+    /// Has cargo build the firmware around a model, `none` for none, and returns the ELF.
+    fn compile(self, model: &str) -> Result<PathBuf> {
         // One build at a time, because each leaves its ELF in the same place.
-        static BUILD: Mutex<()> = Mutex::new(());
-        let _guard = BUILD
+        static BUILT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+        let mut built = BUILT
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-
-        let folder = root().join("firmware").join(self.name());
-        let kept = folder.join("target").join("emulated");
-        fs::create_dir_all(&kept)?;
-        let model = kept.join(label).with_extension("bin");
-        // An unchanged file keeps its time stamp, and cargo its build.
-        if fs::read(&model).ok().as_deref() != Some(blob) {
-            fs::write(&model, blob)?;
+        let recipe = self.recipe();
+        let kind = if model == "none" { "bare" } else { "full" };
+        let elf = kept()?.join(format!("{}-{}-{kind}.elf", recipe.name, recipe.target));
+        if built.contains(&elf) {
+            return Ok(elf);
         }
+        let folder = root().join("firmware").join(recipe.name);
+        let target = root().join("firmware/target");
         let output = Command::new("cargo")
-            .args(["build", "--release", "--target-dir", "target"])
+            .args(["build", "--release", "--target", recipe.target])
+            .args(["--features", recipe.features])
+            .arg("--target-dir")
+            .arg(&target)
             .current_dir(&folder)
-            .env("CHAPBOOK_MODEL", &model)
+            .env("CHAPBOOK_MODEL", model)
             // These override what the board's .cargo/config.toml says.
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
@@ -86,11 +177,42 @@ impl Machine {
             folder.display(),
             String::from_utf8_lossy(&output.stderr)
         );
-        let built = folder.join("target").join(self.target()).join("release");
-        let elf = kept.join(label).with_extension("elf");
-        fs::copy(built.join(self.name()), &elf)?;
-        Ok(Firmware { machine: self, elf })
+        let binary = target.join(recipe.target).join("release").join(recipe.name);
+        fs::copy(binary, &elf)?;
+        built.push(elf.clone());
+        Ok(elf)
     }
+}
+
+/// Returns the blob with its weights in the order of a target's core; what is no model, as it is.
+fn native(blob: &[u8], target: &str) -> Vec<u8> {
+    let layout = Layout::of_target(target, true);
+    let blob = AlignedBytes::from(blob);
+    let mut out = vec![0; 2 * blob.len() + 4096];
+    match relayout(&blob, layout, &mut out) {
+        Ok(len) => out.truncate(len),
+        Err(_) => out = blob.to_vec(),
+    }
+    out
+}
+
+/// Writes a file unless it has these bytes: another test's emulator may be reading it.
+fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _guard = WRITING
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    if fs::read(path).ok().as_deref() != Some(bytes) {
+        fs::write(path, bytes)?;
+    }
+    Ok(())
+}
+
+/// Returns the folder for what the tests keep.
+fn kept() -> Result<PathBuf> {
+    let folder = root().join("firmware/target/emulated");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 impl Firmware {
@@ -100,9 +222,9 @@ impl Firmware {
     ///
     /// If the emulator is not installed or does not start.
     pub fn boot(&self) -> Result<Chat> {
-        match self.machine {
-            Machine::Qemu => self.boot_qemu(&[]),
-            Machine::Pico => self.boot_pico(),
+        match self.machine.recipe().qemu {
+            Some(name) => self.boot_qemu(name, &[]),
+            None => self.boot_pico(),
         }
     }
 
@@ -112,11 +234,9 @@ impl Firmware {
     ///
     /// As [`Firmware::boot`], or if this is not a board for QEMU.
     pub fn boot_counting(&self) -> Result<Chat> {
-        ensure!(
-            self.machine == Machine::Qemu,
-            "only QEMU counts instructions"
-        );
-        self.boot_qemu(&["-icount", "shift=0"])
+        let name = self.machine.recipe().qemu;
+        let name = name.context("only QEMU counts instructions")?;
+        self.boot_qemu(name, &["-icount", "shift=0"])
     }
 
     /// Returns the ELF file.
@@ -128,10 +248,10 @@ impl Firmware {
     /// Returns the file with the defmt frames of the last boot.
     #[must_use]
     pub fn frames(&self) -> PathBuf {
-        self.elf.with_extension("defmt")
+        self.model.with_extension("defmt")
     }
 
-    fn boot_qemu(&self, extra: &[&str]) -> Result<Chat> {
+    fn boot_qemu(&self, name: &str, extra: &[&str]) -> Result<Chat> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         // Socket paths are short by law (108 bytes), a target folder's may not be.
@@ -140,8 +260,15 @@ impl Firmware {
         listener.set_nonblocking(true)?;
         let mut chardev = OsString::from("socket,id=uart,path=");
         chardev.push(&socket);
-        let mut emulator = Command::new("qemu-system-arm")
-            .args(["-M", "mps2-an386", "-display", "none", "-monitor", "none"])
+        let mut command = Command::new("qemu-system-arm");
+        if !self.embedded {
+            let at = self.machine.recipe().model_at;
+            let model = self.model.display();
+            let loader = format!("loader,file={model},addr={at:#x},force-raw=on");
+            command.args(["-device", &loader]);
+        }
+        let mut emulator = command
+            .args(["-M", name, "-display", "none", "-monitor", "none"])
             .args(["-semihosting-config", "enable=on,target=native"])
             .args([OsStr::new("-chardev"), &chardev])
             .args(["-serial", "chardev:uart"])
@@ -175,10 +302,17 @@ impl Firmware {
             folder.join("node_modules/rp2040js").is_dir(),
             "rp2040js is not installed: (cd tests/emulators && npm ci)"
         );
-        let mut emulator = Command::new("node")
+        let mut command = Command::new("node");
+        command
             .arg(folder.join("rp2040.mjs"))
             .arg(&self.elf)
-            .args([OsStr::new("--defmt"), self.frames().as_os_str()])
+            .args([OsStr::new("--defmt"), self.frames().as_os_str()]);
+        if !self.embedded {
+            let at = format!("{:#x}", self.machine.recipe().model_at);
+            command.args([OsStr::new("--model"), self.model.as_os_str()]);
+            command.args(["--model-at", &at]);
+        }
+        let mut emulator = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

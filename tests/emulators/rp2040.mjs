@@ -1,62 +1,107 @@
-// Runs an RP2040 ELF in rp2040js with its UART0 on standard input and output.
+// Runs an RP2040 ELF in rp2040js with its serial line on standard input and output.
 //
-//   node rp2040.mjs ELF [--defmt FILE]
+//   node rp2040.mjs ELF [--usb] [--defmt FILE] [--model FILE --model-at ADDRESS]
 //
-// Ends when standard input ends. Bytes that arrive are fed at 115200 baud of emulated time. With
-// --defmt the frames of the RTT channel go to FILE, for defmt-print.
+// Ends when standard input ends. Bytes that arrive are fed to UART0 at 115200 baud of emulated time,
+// or with --usb to the USB serial port. With --defmt the frames of the RTT channel go to FILE, for
+// defmt-print. With --model the file lies in flash at that address.
 //
-// rp2040js has no boot ROM, so the program starts at the vector table behind boot2.
+// rp2040js has no boot ROM, so the program starts at the vector table behind boot2; boot-rom.mjs
+// stands in for the ROM functions that write flash. A watchdog that bites starts the chip over, with
+// flash and RAM as they were.
 
 import fs from 'node:fs';
-import { RP2040 } from 'rp2040js';
+import { parseArgs } from 'node:util';
+import { RP2040, USBCDC } from 'rp2040js';
 // The package exports no clock.
 import { SimulationClock } from './node_modules/rp2040js/dist/esm/clock/simulation-clock.js';
+import { installBootRom } from './boot-rom.mjs';
 
 const FLASH = 0x10000000;
 const RAM = 0x20000000;
 const VECTOR_TABLE = 0x10000100;
+/// rp2040js 1.4.1 lacks the control of the flash cache, which is read before flash is written.
+const XIP_CONTROL = (0x14000000 >>> 14) << 2;
 const NS_PER_BYTE = 1e9 / 11520;
 const STEPS_PER_SLICE = 200_000;
 
-const [elfPath, option, framesPath] = process.argv.slice(2);
-if (!elfPath || (option && option !== '--defmt')) {
-  console.error('usage: node rp2040.mjs ELF [--defmt FILE]');
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    usb: { type: 'boolean' },
+    defmt: { type: 'string' },
+    model: { type: 'string' },
+    'model-at': { type: 'string' },
+  },
+});
+if (positionals.length !== 1 || !options.model !== !options['model-at']) {
+  console.error('usage: node rp2040.mjs ELF [--usb] [--defmt FILE] [--model FILE --model-at ADDRESS]');
   process.exit(2);
 }
-const elf = fs.readFileSync(elfPath);
-const frames = framesPath ? fs.openSync(framesPath, 'w') : null;
-
-const clock = new SimulationClock();
-const mcu = new RP2040(clock);
-const complain = (name, message) => console.error(`rp2040js: ${name}: ${message}`);
-mcu.logger = { debug() {}, info() {}, warn: complain, error: complain };
-
-loadFlash();
-const core = mcu.core;
-core.VTOR = VECTOR_TABLE;
-core.SP = mcu.flashView.getUint32(VECTOR_TABLE - FLASH, true);
-core.PC = mcu.flashView.getUint32(VECTOR_TABLE - FLASH + 4, true) & ~1;
-patchInterrupts();
-mcu.uart.forEach(patchUart);
+const elf = fs.readFileSync(positionals[0]);
+const frames = options.defmt ? fs.openSync(options.defmt, 'w') : null;
 const rtt = symbol('_SEGGER_RTT');
 
 const typed = [];
-let nextByteAt = 0;
 process.stdin.on('data', (bytes) => typed.push(...bytes));
 process.stdin.on('end', () => process.exit(0));
-mcu.uart[0].onByte = (byte) => sent.push(byte);
-mcu.onBreak = (code) => {
-  console.error(`rp2040js: breakpoint ${code} at ${core.PC.toString(16)}`);
-  process.exit(1);
-};
 const sent = [];
+
+let mcu, core, clock, wanted, nextByteAt, bitten;
+start(null);
+
+/// Powers the chip up, or starts it over with the memories of `before`.
+function start(before) {
+  clock = new SimulationClock();
+  mcu = new RP2040(clock);
+  const complain = (name, message) => console.error(`rp2040js: ${name}: ${message}`);
+  mcu.logger = { debug() {}, info() {}, warn: complain, error: complain };
+  if (before) {
+    mcu.flash.set(before.flash);
+    mcu.sram.set(before.sram);
+  } else {
+    loadFlash();
+  }
+  core = mcu.core;
+  core.VTOR = VECTOR_TABLE;
+  core.SP = mcu.flashView.getUint32(VECTOR_TABLE - FLASH, true);
+  core.PC = mcu.flashView.getUint32(VECTOR_TABLE - FLASH + 4, true) & ~1;
+  patchInterrupts();
+  mcu.uart.forEach(patchUart);
+  mcu.peripherals[XIP_CONTROL] = { readUint32: () => 0 };
+  wanted = null;
+  nextByteAt = 0;
+  bitten = false;
+  mcu.peripherals[0x40058].onWatchdogTrigger = () => {
+    bitten = true;
+  };
+  const romCall = installBootRom(mcu);
+  mcu.onBreak = (code) => {
+    if (romCall(code)) return;
+    console.error(`rp2040js: breakpoint ${code} at ${core.PC.toString(16)}`);
+    process.exit(1);
+  };
+  if (options.usb) {
+    const cdc = new USBCDC(mcu.usbCtrl);
+    cdc.onSerialData = (bytes) => sent.push(...bytes);
+    // rp2040js would answer at once with an empty packet, for ever; a host waits for bytes.
+    mcu.usbCtrl.onEndpointRead = (endpoint, size) => {
+      if (endpoint === cdc.outEndpoint) wanted = { endpoint, size };
+    };
+  } else {
+    mcu.uart[0].onByte = (byte) => sent.push(byte);
+  }
+}
 
 // NOTE: slices, so that standard input is read between them.
 function slice() {
-  for (let step = 0; step < STEPS_PER_SLICE; step++) {
+  let woken = false;
+  for (let step = 0; step < STEPS_PER_SLICE && !bitten; step++) {
     if (core.waiting) {
-      // Asleep until a timer or a byte; without either there is nothing to emulate.
-      if (!typed.length && clock.nanosToNextAlarm <= 0) break;
+      // Asleep until a timer or a byte; without either there is nothing to emulate. A chip that
+      // only waits for its tick is not hurried through the years.
+      if (!typed.length && (woken || clock.nanosToNextAlarm <= 0)) break;
+      woken = true;
       const untilByte = typed.length ? Math.max(nextByteAt - clock.nanos, 1) : Infinity;
       const untilAlarm = clock.nanosToNextAlarm > 0 ? clock.nanosToNextAlarm : Infinity;
       clock.tick(Math.min(untilByte, untilAlarm));
@@ -64,10 +109,17 @@ function slice() {
       clock.tick((core.executeInstruction() * 1e9) / mcu.clkSys);
     }
     if (typed.length && clock.nanos >= nextByteAt) {
-      mcu.uart[0].feedByte(typed.shift());
+      if (!options.usb) {
+        mcu.uart[0].feedByte(typed.shift());
+      } else if (wanted) {
+        const { endpoint, size } = wanted;
+        wanted = null;
+        mcu.usbCtrl.endpointReadDone(endpoint, Uint8Array.from(typed.splice(0, size)));
+      }
       nextByteAt = clock.nanos + NS_PER_BYTE;
     }
   }
+  if (bitten) start(mcu);
   if (sent.length) fs.writeSync(1, Buffer.from(sent.splice(0)));
   if (frames !== null) drainRtt();
   if (core.waiting && !typed.length) setTimeout(slice, 5);
@@ -85,6 +137,7 @@ function loadFlash() {
       mcu.flash.set(elf.subarray(offset, offset + size), address - FLASH);
     }
   }
+  if (options.model) mcu.flash.set(fs.readFileSync(options.model), options['model-at'] - FLASH);
 }
 
 function symbol(name) {
@@ -106,7 +159,7 @@ function symbol(name) {
       }
     }
   }
-  throw new Error(`${elfPath} has no symbol ${name}: is it built with defmt-rtt?`);
+  throw new Error(`${positionals[0]} has no symbol ${name}: is it built with defmt-rtt?`);
 }
 
 /// Moves what the firmware wrote to its first RTT up-channel into the frames file.

@@ -2,22 +2,24 @@
 
 use core::fmt::Write as _;
 
-use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::OutputPin;
 use embedded_io::{Read, ReadReady, Write};
-use runtime::{LoadError, Model, Session};
+use runtime::{LoadError, LogitsHash, Model, SelfTestError, Session};
 
+use crate::board::{Chip, RECORD_LEN};
 use crate::console::Console;
 use crate::log::info;
 use crate::report::Fault;
+use crate::settings::{Choices, RecordError};
 
 /// Half a period of the LED that shows a fault, and how often it blinks.
-const BLINK_MS: u32 = 60;
+const BLINK_US: u64 = 60_000;
 const BLINKS: u32 = 3;
 
 /// Says what the board found in its flash and proves that it computes what the exporter did.
 pub(crate) fn boot<'s, S: Read + ReadReady + Write>(
-    console: &mut Console<S>,
+    console: &mut Console<'_, S>,
+    chip: &mut impl Chip,
     loaded: &'s Result<Model<'s>, LoadError>,
     state: &'s mut [u32],
 ) -> Result<Session<'s>, Fault> {
@@ -33,7 +35,7 @@ pub(crate) fn boot<'s, S: Read + ReadReady + Write>(
     );
     let _ = write!(console, "CRC-32 {:08x} ok, self-test ", model.crc());
     let mut session = Session::new(model, state).map_err(Fault::State)?;
-    let hash = session.self_test().map_err(Fault::SelfTest)?;
+    let hash = self_test(&mut session, chip).map_err(Fault::SelfTest)?;
     let _ = writeln!(console, "{hash:016x} ok");
     info!(
         "self-test ok, {=usize} bytes of {=usize} in use",
@@ -43,12 +45,80 @@ pub(crate) fn boot<'s, S: Read + ReadReady + Write>(
     Ok(session)
 }
 
+/// The self-test of [`Session::self_test`], with the watchdog fed before each forward pass: 64 of
+/// a large model may take longer than a watchdog waits.
+fn self_test(session: &mut Session<'_>, chip: &mut impl Chip) -> Result<u64, SelfTestError> {
+    let golden = session.model().header().golden;
+    let mut hash = LogitsHash::new();
+    session.reset();
+    for token in golden.tokens() {
+        // The loader has checked that every golden token is in the vocabulary.
+        let _ = session.push(token);
+        chip.feed();
+        while session.step() {
+            chip.feed();
+        }
+        hash.update(session.logits());
+    }
+    session.reset();
+    let (expected, found) = (golden.logits_hash, hash.finish());
+    if found == expected {
+        Ok(found)
+    } else {
+        Err(SelfTestError { expected, found })
+    }
+}
+
+/// Takes the kept settings and the seed of this boot, and says so.
+pub(crate) fn choices<S: Read + ReadReady + Write>(
+    console: &mut Console<'_, S>,
+    chip: &mut impl Chip,
+) -> Choices {
+    let mut choices = Choices::default();
+    let mut record = [0; RECORD_LEN];
+    if chip.load(&mut record).is_ok() {
+        let _ = match choices.restore(&record) {
+            Ok(()) => writeln!(console, "saved settings are in force"),
+            Err(RecordError::Empty) => Ok(()),
+            Err(RecordError::Damaged) => writeln!(
+                console,
+                "(the saved settings are damaged or of another version: the defaults hold; /save \
+                 writes them again)"
+            ),
+        };
+    }
+    let _ = match chip.entropy() {
+        Some(noise) => {
+            // Short enough to be typed.
+            choices.boot_seed = noise >> 32;
+            writeln!(
+                console,
+                "seed {}, from noise: /seed {0} repeats these texts on any board",
+                choices.boot_seed
+            )
+        }
+        None => writeln!(
+            console,
+            "seed {}: no source of noise here, so each boot makes the same texts",
+            choices.boot_seed
+        ),
+    };
+    choices
+}
+
 /// Shows a fault without a terminal.
-pub(crate) fn blink(led: &mut impl OutputPin, delay: &mut impl DelayNs) {
+pub(crate) fn blink(led: &mut impl OutputPin, chip: &mut impl Chip) {
     for _ in 0..BLINKS {
         let _ = led.set_high();
-        delay.delay_ms(BLINK_MS);
+        wait(chip);
         let _ = led.set_low();
-        delay.delay_ms(BLINK_MS);
+        wait(chip);
+    }
+}
+
+fn wait(chip: &mut impl Chip) {
+    let start = chip.micros();
+    while chip.micros().wrapping_sub(start) < BLINK_US {
+        chip.feed();
     }
 }

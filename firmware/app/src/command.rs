@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+pub use crate::settings::Seed;
+
 /// What `/help` prints.
 pub const HELP: &str = "\
 Type a prompt and press Enter; the model continues it. In a prompt, \\n is a newline and \\\\ a
@@ -9,30 +11,14 @@ backslash. An empty prompt starts from a newline. Ctrl-C stops. Each prompt star
 /temp [T]         temperature, 0 takes the likeliest character (0.8)
 /topk [K]         sample among the K likeliest characters, or off (off)
 /topp [P]         sample among the likeliest that sum up to P, or off (off)
-/seed [N|random]  seed of the next texts (1)
+/seed [N]         seed of the next texts, or random: anew for each, or boot: as at boot (boot)
 /len [N]          characters in a text (256)
-/stats            speed and logits hash of the last text, RAM, counts of dropped bytes
+/save             keep these settings over a loss of power
+/stats            speed and logits hash of the last text, longest step, RAM, stack, resets, drops
+/bench [N]        this board's row of the table of boards, from a text of N characters (257)
 /model            what the model is and where it comes from
 /help             this page
 ";
-
-/// Where a text's seed comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seed {
-    /// The same for each prompt.
-    Fixed(u64),
-    /// Drawn anew for each prompt, and said.
-    Random,
-}
-
-impl fmt::Display for Seed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(seed) => write!(f, "{seed}"),
-            Self::Random => f.write_str("random"),
-        }
-    }
-}
 
 /// A parsed command. `None` asks for the value in force.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,8 +33,15 @@ pub enum Command {
     Seed(Option<Seed>),
     /// `/len`
     Len(Option<u32>),
+    /// `/save`
+    Save,
     /// `/stats`
     Stats,
+    /// `/bench`, with the characters of its text.
+    Bench(Option<u32>),
+    /// `/fault`, in builds for tests.
+    #[cfg(feature = "faults")]
+    Fault(crate::fault::Kind),
     /// `/model`
     Model,
     /// `/help`
@@ -77,7 +70,8 @@ impl fmt::Display for CommandError<'_> {
         match self {
             Self::Unknown(name) => write!(
                 f,
-                "no command {name}: expected /temp, /topk, /topp, /seed, /len, /stats, /model or /help"
+                "no command {name}: expected /temp, /topk, /topp, /seed, /len, /save, /stats, /bench, \
+                 /model or /help"
             ),
             Self::Value {
                 command,
@@ -117,22 +111,31 @@ impl Command {
                 .optional("a number such as 0.9, or off", off_or(1.0))
                 .map(Self::TopP),
             "/seed" => value
-                .optional("a whole number or random", |text| match text {
+                .optional("a whole number, random or boot", |text| match text {
                     "random" => Some(Seed::Random),
+                    "boot" => Some(Seed::Boot),
                     _ => parse(text).map(Seed::Fixed),
                 })
                 .map(Self::Seed),
-            "/len" => value
-                .optional("a whole number from 1 to 4294967295", |text| {
-                    parse(text).filter(|&len| len > 0)
-                })
-                .map(Self::Len),
+            "/len" => value.optional(LEN, len).map(Self::Len),
+            "/save" => value.none().map(|()| Self::Save),
+            "/bench" => value.optional(LEN, len).map(Self::Bench),
+            #[cfg(feature = "faults")]
+            "/fault" => (value.optional(crate::fault::KINDS, crate::fault::Kind::parse))
+                .and_then(|kind| kind.ok_or_else(|| value.error(crate::fault::KINDS)))
+                .map(Self::Fault),
             "/stats" => value.none().map(|()| Self::Stats),
             "/model" => value.none().map(|()| Self::Model),
             "/help" => value.none().map(|()| Self::Help),
             _ => Err(CommandError::Unknown(name)),
         }
     }
+}
+
+const LEN: &str = "a whole number from 1 to 4294967295";
+
+fn len(text: &str) -> Option<u32> {
+    parse(text).filter(|&len| len > 0)
 }
 
 fn parse<T: core::str::FromStr>(text: &str) -> Option<T> {

@@ -1,65 +1,86 @@
-//! The read-evaluate-print loop.
+//! The REPL: lines in, texts and answers out.
 
 use core::fmt::Write as _;
 
 use embedded_hal::digital::OutputPin;
 use embedded_io::{Read, ReadReady, Write};
-use runtime::{Model, Session, Settings};
+use runtime::{Model, Session, Vocab};
 
+use crate::bench;
+use crate::board::{Chip, TYPE_AHEAD_BYTES};
 use crate::command::{Command, HELP, Seed};
-use crate::console::{Console, Lost, TYPE_AHEAD_BYTES};
-use crate::generate::{DEFAULT_LEN, DEFAULT_SEED, Generation, Progress, Request};
+use crate::console::{Console, Lost};
+use crate::generate::Request;
 use crate::line::{Edit, LINE_BYTES, LineEditor};
 use crate::log::info;
 use crate::prompt;
-use crate::report::{About, Decimal, Fault, LastText};
+use crate::report::{About, Fault, LastText, Speed};
+use crate::settings::Choices;
+use crate::text::{self, End, Listener};
 
 /// What the REPL prints when it waits for a line.
 pub const PROMPT: &str = "> ";
 
 /// What the REPL works with.
 pub(crate) struct Repl<'m, S, L, C> {
-    pub(crate) console: Console<S>,
+    pub(crate) name: &'static str,
+    pub(crate) console: Console<'m, S>,
     pub(crate) led: L,
-    pub(crate) clock: C,
+    pub(crate) chip: C,
     /// The model in flash, even where it cannot run here.
     pub(crate) model: Option<&'m Model<'m>>,
     pub(crate) session: Result<Session<'m>, Fault>,
     /// Bytes of RAM that a model may use.
     pub(crate) state_bytes: usize,
-}
-
-/// What the commands change.
-struct Choices {
-    settings: Settings,
-    seed: Seed,
-    len: u32,
+    pub(crate) tokens: &'m mut heapless::Vec<u16, LINE_BYTES>,
+    pub(crate) choices: Choices,
+    pub(crate) counters: Counters,
 }
 
 /// What `/stats` shows beside the model.
 #[derive(Default)]
-struct Counters {
+pub(crate) struct Counters {
     last: LastText,
     lost: Lost,
+    /// The longest time between two feeds of the watchdog while texts were made.
+    longest_us: u64,
+}
+
+/// A person at a terminal.
+struct Person;
+
+impl<S: Read + ReadReady + Write> Listener<S> for Person {
+    fn poll(&mut self, console: &mut Console<'_, S>) -> bool {
+        console.poll()
+    }
+
+    fn token(&mut self, console: &mut Console<'_, S>, vocab: Vocab<'_>, token: u16) {
+        let character = vocab.char(token).into_iter();
+        character.for_each(|character| console.put(character));
+    }
+}
+
+/// A person who wants the measurement, not the text.
+struct Clerk;
+
+impl<S: Read + ReadReady + Write> Listener<S> for Clerk {
+    fn poll(&mut self, console: &mut Console<'_, S>) -> bool {
+        console.poll()
+    }
+
+    fn token(&mut self, _console: &mut Console<'_, S>, _vocab: Vocab<'_>, _token: u16) {}
 }
 
 impl<S, L, C> Repl<'_, S, L, C>
 where
     S: Read + ReadReady + Write,
     L: OutputPin,
-    C: FnMut() -> u64,
+    C: Chip,
 {
     /// Serves the terminal until its line ends.
-    pub(crate) fn run(mut self) {
-        let mut choices = Choices {
-            settings: Settings::default(),
-            seed: Seed::Fixed(DEFAULT_SEED),
-            len: DEFAULT_LEN,
-        };
-        let mut counters = Counters::default();
-        let mut editor = LineEditor::new();
+    pub(crate) fn run(mut self, editor: &mut LineEditor) {
         self.print(format_args!("{PROMPT}"));
-        while let Some(byte) = self.console.next_byte() {
+        while let Some(byte) = self.console.next_byte(&mut self.chip) {
             match editor.feed(byte) {
                 Edit::None => {}
                 Edit::Echo(character) => self.console.put(character),
@@ -72,11 +93,11 @@ where
                     }
                     let line = editor.line();
                     if line.starts_with('/') {
-                        self.command(line, &mut choices, &counters);
+                        self.command(line);
                     } else {
-                        self.generate(line, &choices, &mut counters);
+                        self.generate(line);
                     }
-                    self.say_lost(&mut counters);
+                    self.say_lost();
                     editor.clear();
                     self.print(format_args!("{PROMPT}"));
                 }
@@ -89,11 +110,12 @@ where
         let _ = self.console.write_fmt(text);
     }
 
-    fn command(&mut self, line: &str, choices: &mut Choices, counters: &Counters) {
-        let mut settings = choices.settings;
+    fn command(&mut self, line: &str) {
+        let mut choices = self.choices;
         match Command::parse(line) {
             Err(error) => return self.print(format_args!("({error})\n")),
-            Ok(Command::Stats) => return self.stats(counters),
+            Ok(Command::Stats) => return self.stats(),
+            Ok(Command::Bench(len)) => return self.bench(len.unwrap_or(bench::LEN)),
             Ok(Command::Help) => return self.print(format_args!("{HELP}")),
             Ok(Command::Model) => {
                 if let Some(model) = self.model {
@@ -104,134 +126,176 @@ where
                 }
                 return;
             }
-            Ok(Command::Temperature(value)) => {
-                settings.temperature = value.unwrap_or(settings.temperature);
+            Ok(Command::Save) => {
+                return match self.chip.save(&choices.record()) {
+                    Ok(()) => self.print(format_args!("saved: {choices}\n")),
+                    Err(error) => self.print(format_args!("({error})\n")),
+                };
             }
-            Ok(Command::TopK(value)) => settings.top_k = value.unwrap_or(settings.top_k),
-            Ok(Command::TopP(value)) => settings.top_p = value.unwrap_or(settings.top_p),
+            #[cfg(feature = "faults")]
+            Ok(Command::Fault(kind)) => return kind.happen(),
+            Ok(Command::Temperature(value)) => {
+                choices.settings.temperature = value.unwrap_or(choices.settings.temperature);
+            }
+            Ok(Command::TopK(value)) => {
+                choices.settings.top_k = value.unwrap_or(choices.settings.top_k);
+            }
+            Ok(Command::TopP(value)) => {
+                choices.settings.top_p = value.unwrap_or(choices.settings.top_p);
+            }
             Ok(Command::Seed(value)) => choices.seed = value.unwrap_or(choices.seed),
             Ok(Command::Len(value)) => choices.len = value.unwrap_or(choices.len),
         }
-        match settings.validate() {
-            Ok(()) => choices.settings = settings,
+        match choices.settings.validate() {
+            Ok(()) => self.choices = choices,
             Err(error) => return self.print(format_args!("({error})\n")),
         }
-        self.print(format_args!(
-            "temperature {}, top-k ",
-            Decimal(settings.temperature)
-        ));
-        match settings.top_k {
-            0 => self.print(format_args!("off")),
-            top_k => self.print(format_args!("{top_k}")),
-        }
-        if settings.top_p < 1.0 {
-            self.print(format_args!(", top-p {}", Decimal(settings.top_p)));
-        } else {
-            self.print(format_args!(", top-p off"));
-        }
-        self.print(format_args!(
-            ", seed {}, length {}\n",
-            choices.seed, choices.len
-        ));
+        self.print(format_args!("{choices}\n"));
     }
 
-    fn stats(&mut self, counters: &Counters) {
-        self.print(format_args!("{}", counters.last));
+    fn stats(&mut self) {
+        if let Some(model) = self.model {
+            let run = model.header().provenance.run;
+            self.print(format_args!("model {run}, CRC-32 {:08x}\n", model.crc()));
+        }
+        let speed = Speed {
+            last: self.counters.last,
+            core_hz: self.chip.core_hz(),
+        };
+        self.print(format_args!("{speed}"));
+        let longest_us = self.counters.longest_us;
+        self.print(format_args!("longest step {longest_us} us"));
+        match self.chip.watchdog_ms() {
+            Some(ms) => self.print(format_args!(", the watchdog waits {ms} ms\n")),
+            None => self.print(format_args!(", no watchdog\n")),
+        }
         let needed = self.model.map_or(0, |model| model.config().state_bytes());
+        let state_bytes = self.state_bytes;
+        self.print(format_args!(
+            "RAM {needed} of {state_bytes} bytes for the model"
+        ));
+        if let Some(stack) = self.chip.stack() {
+            self.print(format_args!(
+                ", stack {} of {} bytes",
+                stack.used, stack.size
+            ));
+        }
+        let resets = self.chip.resets();
+        self.print(format_args!(
+            "\n{} resets since power, the last start by {}\n",
+            resets.count, resets.last
+        ));
         let Lost {
             surplus,
             receive_errors,
-        } = counters.lost;
-        let (state_bytes, queue) = (self.state_bytes, TYPE_AHEAD_BYTES);
+        } = self.counters.lost;
         self.print(format_args!(
-            "RAM {needed} of {state_bytes} bytes for the model\n\
-             {surplus} bytes dropped past a queue of {queue}, {receive_errors} receive errors\n"
+            "{surplus} bytes dropped past a queue of {TYPE_AHEAD_BYTES}, {receive_errors} receive errors\n"
         ));
     }
 
-    fn generate(&mut self, line: &str, choices: &Choices, counters: &mut Counters) {
-        let Self {
-            console,
-            led,
-            clock,
-            session,
-            ..
-        } = self;
-        let session = match session {
-            Ok(session) => session,
-            Err(fault) => {
-                let _ = writeln!(console, "({fault})");
-                return;
+    fn generate(&mut self, line: &str) {
+        if let Some(model) = self.model {
+            self.tokens.clear();
+            let unknown = prompt::encode(line, model.vocab(), self.tokens);
+            if unknown.count() > 0 {
+                self.print(format_args!("({unknown})\n"));
             }
-        };
-        let start = clock();
-        let vocab = session.model().vocab();
-        // One token per character, at most one character per byte: it cannot overflow.
-        let mut tokens = heapless::Vec::<u16, LINE_BYTES>::new();
-        let unknown = prompt::encode(line, vocab, &mut tokens);
-        if unknown.count() > 0 {
-            let _ = writeln!(console, "({unknown})");
         }
-        let seed = match choices.seed {
+        let seed = match self.choices.seed {
+            Seed::Boot => self.choices.boot_seed,
             Seed::Fixed(seed) => seed,
             Seed::Random => {
-                let seed = random_seed(start, counters.last.seed);
-                let _ = writeln!(console, "(seed {seed})");
+                let micros = self.chip.micros() ^ self.choices.boot_seed << 32;
+                let seed = random_seed(micros, self.counters.last.seed);
+                self.print(format_args!("(seed {seed})\n"));
                 seed
             }
         };
-        let mut last = LastText {
-            prompt: tokens.len() as u32,
-            seed,
-            ..LastText::default()
-        };
         let request = Request {
-            settings: choices.settings,
+            settings: self.choices.settings,
             seed,
-            len: choices.len,
+            len: self.choices.len,
         };
-        let mut generation = match Generation::new(session, &tokens, request) {
-            Ok(generation) => generation,
-            Err(error) => {
-                let _ = writeln!(console, "({error})");
-                return;
+        if let Some((last, end)) = self.make(request, &mut Person) {
+            self.print(format_args!("\n"));
+            if end == End::Stopped {
+                self.print(format_args!("(stopped)\n"));
             }
-        };
-        let mut lit = true;
-        let _ = led.set_high();
-        let outcome = loop {
-            if console.poll() {
-                break Ok("\n(stopped)");
-            }
-            match generation.advance() {
-                Ok(Progress::Working) => {}
-                Ok(Progress::Token(token)) => {
-                    vocab
-                        .char(token)
-                        .into_iter()
-                        .for_each(|character| console.put(character));
-                    last.count(clock().wrapping_sub(start));
-                    lit = !lit;
-                    let _ = if lit { led.set_high() } else { led.set_low() };
-                }
-                Ok(Progress::Done) => break Ok(""),
-                Err(error) => break Err(error),
-            }
-        };
-        let _ = led.set_low();
-        let _ = match outcome {
-            Ok(end) => writeln!(console, "{end}"),
-            Err(error) => writeln!(console, "\n({error})"),
-        };
-        last.hash = generation.hash();
-        counters.last = last;
-        info!(
-            "text of {=u32} characters in {=u64} us",
-            last.characters, last.text_us
-        );
+            info!(
+                "text of {=u32} characters in {=u64} us",
+                last.characters, last.text_us
+            );
+        }
     }
 
-    fn say_lost(&mut self, counters: &mut Counters) {
+    fn bench(&mut self, len: u32) {
+        let Some(model) = self.model else {
+            return self.no_text();
+        };
+        self.tokens.clear();
+        prompt::encode(bench::PROMPT, model.vocab(), self.tokens);
+        let request = Request {
+            len,
+            ..Request::default()
+        };
+        let Some((last, end)) = self.make(request, &mut Clerk) else {
+            return;
+        };
+        if end == End::Stopped {
+            return self.print(format_args!("(stopped)\n"));
+        }
+        let row = bench::Row {
+            board: self.name,
+            model,
+            speed: Speed {
+                last,
+                core_hz: self.chip.core_hz(),
+            },
+            longest_us: self.counters.longest_us,
+            stack: self.chip.stack(),
+        };
+        self.print(format_args!("{row}"));
+    }
+
+    /// Makes a text of `tokens`, or says why not.
+    fn make(
+        &mut self,
+        request: Request,
+        listener: &mut impl Listener<S>,
+    ) -> Option<(LastText, End)> {
+        let Ok(session) = &mut self.session else {
+            self.no_text();
+            return None;
+        };
+        let made = text::make(
+            &mut self.console,
+            &mut self.led,
+            &mut self.chip,
+            session,
+            (self.tokens, request),
+            listener,
+            &mut self.counters.longest_us,
+        );
+        match made {
+            Ok((last, end)) => {
+                self.counters.last = last;
+                Some((last, end))
+            }
+            Err(error) => {
+                self.print(format_args!("\n({error})\n"));
+                None
+            }
+        }
+    }
+
+    fn no_text(&mut self) {
+        if let Err(fault) = self.session {
+            self.print(format_args!("({fault})\n"));
+        }
+    }
+
+    fn say_lost(&mut self) {
         let lost = self.console.take_lost();
         if lost.surplus > 0 {
             let surplus = lost.surplus;
@@ -245,11 +309,9 @@ where
                 lost.receive_errors
             ));
         }
-        counters.lost.surplus = counters.lost.surplus.saturating_add(lost.surplus);
-        counters.lost.receive_errors = counters
-            .lost
-            .receive_errors
-            .saturating_add(lost.receive_errors);
+        let sum = &mut self.counters.lost;
+        sum.surplus = sum.surplus.saturating_add(lost.surplus);
+        sum.receive_errors = sum.receive_errors.saturating_add(lost.receive_errors);
     }
 }
 

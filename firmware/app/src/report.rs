@@ -40,7 +40,8 @@ impl fmt::Display for Fault {
         match self {
             Self::Load(error) => write!(
                 f,
-                "no model: {error}; export it again (tools/export), then rebuild and flash this board"
+                "no model: {error}; export one (tools/export), then flash it (tools/flash-model, or rebuild \
+                 this board)"
             ),
             Self::State(error) => write!(
                 f,
@@ -130,26 +131,54 @@ impl LastText {
     }
 }
 
-impl fmt::Display for LastText {
+/// A text and the clock of the core that made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Speed {
+    pub(crate) last: LastText,
+    pub(crate) core_hz: u32,
+}
+
+impl Speed {
+    /// Returns tenths of characters per second.
+    pub(crate) fn tenths(self) -> Option<u64> {
+        let intervals = u64::from(self.last.characters.saturating_sub(1));
+        (intervals * 10_000_000)
+            .checked_div(self.last.text_us)
+            .filter(|_| intervals > 0)
+    }
+
+    /// Returns cycles of the core per character.
+    pub(crate) fn cycles(self) -> Option<u64> {
+        let intervals = u64::from(self.last.characters.saturating_sub(1));
+        // In cycles per millisecond, so that the product overflows after years only.
+        let cycles = (self.last.text_us).saturating_mul(u64::from(self.core_hz / 1_000)) / 1_000;
+        cycles.checked_div(intervals).filter(|&cycles| cycles > 0)
+    }
+}
+
+impl fmt::Display for Speed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.characters == 0 {
-            return writeln!(f, "no text yet");
+        let last = &self.last;
+        if last.characters == 0 {
+            return f.write_str("no text yet\n");
         }
         writeln!(
             f,
             "prompt {} characters, text {} characters, seed {}",
-            self.prompt, self.characters, self.seed
+            last.prompt, last.characters, last.seed
         )?;
         write!(
             f,
             "first character after {} us, the rest in {} us",
-            self.first_us, self.text_us
+            last.first_us, last.text_us
         )?;
-        let intervals = u64::from(self.characters - 1);
-        if let Some(tenths) = (intervals * 10_000_000).checked_div(self.text_us) {
+        if let Some(tenths) = self.tenths() {
             write!(f, ", {}.{} characters/s", tenths / 10, tenths % 10)?;
         }
-        writeln!(f, "\nlogits hash {:016x}", self.hash)
+        if let Some(cycles) = self.cycles() {
+            write!(f, ", {cycles} cycles/character")?;
+        }
+        writeln!(f, "\nlogits hash {:016x}", last.hash)
     }
 }
 
@@ -175,6 +204,19 @@ mod tests {
             text_us: 500_000,
             ..LastText::default()
         };
-        assert!(std::format!("{last}").contains("500000 us, 20.0 characters/s"));
+        let speed = Speed {
+            last,
+            core_hz: 125_000_000,
+        };
+        let said = "500000 us, 20.0 characters/s, 6250000 cycles/character\n";
+        assert!(std::format!("{speed}").contains(said), "{speed}");
+        let one = Speed {
+            last: LastText {
+                characters: 1,
+                ..last
+            },
+            ..speed
+        };
+        assert!(!std::format!("{one}").contains("/s"), "{one}");
     }
 }

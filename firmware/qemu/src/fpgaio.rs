@@ -1,21 +1,20 @@
-//! The LED and the counter in the FPGA of the MPS2 boards (Arm DAI 0386, FPGA system control).
+//! The LED and the counter in the FPGA of the MPS2 boards (FPGA system control).
 
 use core::convert::Infallible;
 
-use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{ErrorType, OutputPin};
 
+use crate::map;
 use crate::register::Register;
 
-// SAFETY: the memory map of AN386 has FPGAIO at 0x4002_8000; none of its registers is memory.
-const LED0: Register = unsafe { Register::new(0x4002_8000) };
+// SAFETY: the memory maps have FPGAIO there; none of its registers is memory.
+const LED0: Register = unsafe { Register::new(map::FPGAIO) };
 // SAFETY: as above.
-const COUNTER: Register = unsafe { Register::new(0x4002_8018) };
+const COUNTER: Register = unsafe { Register::new(map::FPGAIO + 0x18) };
 // SAFETY: as above.
-const PRESCALE: Register = unsafe { Register::new(0x4002_801c) };
+const PRESCALE: Register = unsafe { Register::new(map::FPGAIO + 0x1c) };
 
-/// The system clock of AN386 over 1 MHz, less one.
-const PRESCALE_TO_MICROS: u32 = 25 - 1;
+const PRESCALE_TO_MICROS: u32 = map::CLOCK_HZ / 1_000_000 - 1;
 
 /// User LED 0.
 pub struct Led;
@@ -60,15 +59,5 @@ impl Clock {
         }
         self.last = now;
         self.high + u64::from(now)
-    }
-}
-
-/// Waits by the same counter.
-pub struct Delay;
-
-impl DelayNs for Delay {
-    fn delay_ns(&mut self, ns: u32) {
-        let start = COUNTER.read();
-        while COUNTER.read().wrapping_sub(start) < ns.div_ceil(1_000) {}
     }
 }

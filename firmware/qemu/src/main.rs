@@ -1,4 +1,4 @@
-//! MPS2-AN386 (Cortex-M4F) as QEMU emulates it: UART0 is the terminal, logs go by semihosting.
+//! The MPS2 boards as QEMU emulates them: UART0 is the terminal, logs go by semihosting.
 
 #![no_std]
 #![no_main]
@@ -6,7 +6,10 @@
 #[cfg(not(target_os = "none"))]
 compile_error!("build this package from its own folder: cd firmware/qemu && cargo build --release");
 
+
 mod fpgaio;
+mod map;
+mod mps2;
 mod register;
 mod uart;
 
@@ -14,60 +17,70 @@ use core::panic::PanicInfo;
 
 use cortex_m::peripheral::{NVIC, SCB};
 use defmt_semihosting as _;
-use embedded_hal::delay::DelayNs as _;
-use embedded_io::Write as _;
 use static_cell::ConstStaticCell;
 
-/// RAM for the model's state: 4 MiB less 32 KiB for stack, queues and the line editor.
-const STATE_WORDS: usize = (4096 - 32) * 1024 / 4;
+/// RAM for the model's state: 4 MiB less 48 KiB for stack, queues and the line editor.
+const STATE_WORDS: usize = (4096 - 48) * 1024 / 4;
 static STATE: ConstStaticCell<[u32; STATE_WORDS]> = ConstStaticCell::new([0; STATE_WORDS]);
-
-/// Tensors are 16-aligned in the blob, so the blob is 16-aligned in flash.
-#[repr(align(16))]
-struct Aligned<T: ?Sized>(T);
-static MODEL: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/model.bin")));
+static MEMORY: ConstStaticCell<app::Memory> = ConstStaticCell::new(app::Memory::new());
+chip::embed_model!();
 
 /// The interrupt of the UART's receiver.
 #[derive(Clone, Copy)]
 struct UartRx;
 
-// SAFETY: this is the number in AN386's interrupt table.
+// SAFETY: this is the number in the boards' interrupt tables.
 unsafe impl cortex_m::interrupt::InterruptNumber for UartRx {
     fn number(self) -> u16 {
-        uart::RX_IRQ as u16
+        map::UART0_RX.cast_unsigned()
     }
 }
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
+    chip::stack::paint();
+    #[cfg(an505)]
+    chip::cortex::limit_stack();
     defmt::info!("boot");
     let serial = uart::Uart::new();
     // SAFETY: no critical section depends on this interrupt being masked.
     unsafe { NVIC::unmask(UartRx) };
-    let mut clock = fpgaio::Clock::new();
+    let peripherals = cortex_m::Peripherals::take().expect("taken once");
+    chip::cortex::start_ticks(peripherals.SYST, map::CLOCK_HZ);
     let board = app::Board {
-        name: "mps2-an386",
+        name: map::NAME,
         serial,
         led: fpgaio::Led,
-        delay: fpgaio::Delay,
-        clock: move || clock.micros(),
+        chip: mps2::Mps2::new(chip::resets::count()),
     };
-    app::run(board, &MODEL.0, STATE.take());
+    app::run(board, chip::model::region(), MEMORY.take(), STATE.take());
     SCB::sys_reset()
 }
 
-/// Without a device crate every interrupt comes here; only the UART's is unmasked.
+/// Without a device crate every interrupt comes here, the tick too, whose work is to wake the core.
 #[cortex_m_rt::exception]
 unsafe fn DefaultHandler(number: i16) {
-    if number == uart::RX_IRQ {
+    if number == map::UART0_RX {
         uart::receive();
     }
+}
+
+/// The watchdog has not been fed.
+#[cortex_m_rt::exception]
+unsafe fn NonMaskableInt() -> ! {
+    panic!("nothing has fed the watchdog")
+}
+
+/// What a fault of the core comes to, see `chip::cortex`.
+#[unsafe(no_mangle)]
+extern "C" fn chapbook_fault(sp: usize) -> ! {
+    mps2::start_watchdog(500);
+    chip::fault(&mut uart::Uart::new(), sp)
 }
 
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
     cortex_m::interrupt::disable();
-    let _ = write!(uart::Uart::new(), "{}", app::PanicLine(info));
-    fpgaio::Delay.delay_ms(1_000);
-    SCB::sys_reset()
+    mps2::start_watchdog(500);
+    chip::panic(&mut uart::Uart::new(), info)
 }

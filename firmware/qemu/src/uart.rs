@@ -9,32 +9,29 @@ use critical_section::Mutex;
 use embedded_io::{ErrorKind, ErrorType, Read, ReadReady, Write};
 use heapless::Deque;
 
+use crate::map::UART0;
 use crate::register::Register;
-
-/// Interrupt number of the receiver of UART0.
-pub const RX_IRQ: i16 = 0;
 
 /// Bytes that arrive during one forward pass and wait.
 const QUEUE_LEN: usize = 2048;
 
-// SAFETY: the memory map of AN386 has UART0 at 0x4000_4000; none of its registers is memory.
-const DATA: Register = unsafe { Register::new(0x4000_4000) };
+// SAFETY: the memory maps have UART0 there; none of its registers is memory.
+const DATA: Register = unsafe { Register::new(UART0) };
 // SAFETY: as above.
-const STATE: Register = unsafe { Register::new(0x4000_4004) };
+const STATE: Register = unsafe { Register::new(UART0 + 0x04) };
 // SAFETY: as above.
-const CTRL: Register = unsafe { Register::new(0x4000_4008) };
+const CTRL: Register = unsafe { Register::new(UART0 + 0x08) };
 // SAFETY: as above.
-const INT_CLEAR: Register = unsafe { Register::new(0x4000_400c) };
+const INT_CLEAR: Register = unsafe { Register::new(UART0 + 0x0c) };
 // SAFETY: as above.
-const BAUD_DIV: Register = unsafe { Register::new(0x4000_4010) };
+const BAUD_DIV: Register = unsafe { Register::new(UART0 + 0x10) };
 
 const STATE_TX_FULL: u32 = 1 << 0;
 const STATE_RX_FULL: u32 = 1 << 1;
 const STATE_RX_OVERRUN: u32 = 1 << 3;
 const CTRL_TX_RX_AND_RX_INTERRUPT: u32 = 1 << 0 | 1 << 1 | 1 << 3;
 const INT_RX: u32 = 1 << 1;
-/// 25 MHz / 217 = 115,207 baud.
-const BAUD_115200: u32 = 217;
+const BAUD_115200: u32 = crate::map::CLOCK_HZ / 115_200;
 
 struct Received {
     bytes: Deque<u8, QUEUE_LEN>,
@@ -101,31 +98,24 @@ impl Read for Uart {
         if bytes.is_empty() {
             return Ok(0);
         }
-        loop {
-            let count = critical_section::with(|cs| {
-                let mut received = RECEIVED.borrow_ref_mut(cs);
-                let mut count = 0;
-                while count < bytes.len() {
-                    let Some(byte) = received.bytes.pop_front() else {
-                        break;
-                    };
-                    bytes[count] = byte;
-                    count += 1;
-                }
-                if count == 0 && core::mem::take(&mut received.overrun) {
-                    return Err(Overrun);
-                }
-                if count == 0 {
-                    // A pending interrupt ends the sleep even while interrupts are off, so a byte
-                    // that comes between the check and the sleep is not missed.
-                    cortex_m::asm::wfi();
-                }
-                Ok(count)
-            })?;
-            if count > 0 {
-                return Ok(count);
-            }
+        while matches!(self.read_ready(), Ok(false)) {
+            chip::cortex::idle();
         }
+        critical_section::with(|cs| {
+            let mut received = RECEIVED.borrow_ref_mut(cs);
+            let mut count = 0;
+            while count < bytes.len() {
+                let Some(byte) = received.bytes.pop_front() else {
+                    break;
+                };
+                bytes[count] = byte;
+                count += 1;
+            }
+            if count == 0 && core::mem::take(&mut received.overrun) {
+                return Err(Overrun);
+            }
+            Ok(count)
+        })
     }
 }
 
@@ -135,6 +125,13 @@ impl ReadReady for Uart {
             let received = RECEIVED.borrow_ref(cs);
             Ok(!received.bytes.is_empty() || received.overrun)
         })
+    }
+}
+
+impl core::fmt::Write for Uart {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let _ = Write::write_all(self, text.as_bytes());
+        Ok(())
     }
 }
 

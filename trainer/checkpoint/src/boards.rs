@@ -13,7 +13,7 @@ pub struct Board {
     pub flash_len: usize,
     /// Bytes of RAM, without banks too small for a buffer.
     pub ram_len: usize,
-    /// Bytes of flash kept for code.
+    /// Bytes of flash kept for code and settings.
     pub app_flash: usize,
     /// Bytes of RAM kept for stack, line editor and drivers.
     pub app_ram: usize,
@@ -28,24 +28,24 @@ pub const BOARDS: [Board; 3] = [
         chip: "RP2040, Cortex-M0+",
         flash_len: 2048 * KIB,
         ram_len: 256 * KIB,
-        app_flash: 128 * KIB,
-        app_ram: 32 * KIB,
+        app_flash: 132 * KIB,
+        app_ram: 48 * KIB,
     },
     Board {
         name: "pico2",
         chip: "RP2350, Cortex-M33",
         flash_len: 4096 * KIB,
         ram_len: 512 * KIB,
-        app_flash: 128 * KIB,
-        app_ram: 32 * KIB,
+        app_flash: 132 * KIB,
+        app_ram: 48 * KIB,
     },
     Board {
         name: "qemu",
         chip: "MPS2-AN386 in QEMU, Cortex-M4F",
         flash_len: 4096 * KIB,
         ram_len: 4096 * KIB,
-        app_flash: 128 * KIB,
-        app_ram: 32 * KIB,
+        app_flash: 132 * KIB,
+        app_ram: 48 * KIB,
     },
 ];
 

@@ -40,12 +40,8 @@ fn firmware_keeps_the_room_that_the_table_says() {
         found += 1;
         for (file, expected) in [
             (
-                "build.rs",
-                format!(
-                    "MODEL_FLASH: u64 = ({} - {}) * 1024;",
-                    board.flash_len / KIB,
-                    board.app_flash / KIB
-                ),
+                "memory.x",
+                format!("LENGTH = {}K", (board.flash_len - board.app_flash) / KIB),
             ),
             (
                 "src/main.rs",

@@ -1,11 +1,11 @@
 //! A terminal in memory, and a small model to talk to.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::rc::Rc;
 
-use app::Board;
+use app::{Board, Chip, Memory, RECORD_LEN, Reset, Resets, Stack, StoreError};
 use checkpoint::{AlignedBytes, Checkpoint, blob, synthetic};
 use embedded_io::{ErrorType, Read, ReadReady, Write};
 use runtime::{Activation, Config, Norm, Position, Provenance};
@@ -82,6 +82,9 @@ pub(crate) struct Terminal {
     typed: VecDeque<u8>,
     seen: Rc<RefCell<Vec<u8>>>,
     since: usize,
+    /// The board has nothing to do.
+    pub(crate) idle: Rc<Cell<bool>>,
+    ended: bool,
     /// Every write fails: nobody listens.
     pub(crate) deaf: bool,
     /// So many reads fail, as when bytes came faster than they were taken.
@@ -152,9 +155,6 @@ impl Read for Terminal {
             self.overruns -= 1;
             return Err(Fault);
         }
-        while self.typed.is_empty() && matches!(self.script.front(), Some((When::Idle, _))) {
-            self.type_next();
-        }
         let count = bytes.len().min(self.typed.len());
         for byte in &mut bytes[..count] {
             *byte = self.typed.pop_front().unwrap_or_default();
@@ -165,7 +165,13 @@ impl Read for Terminal {
 
 impl ReadReady for Terminal {
     fn read_ready(&mut self) -> Result<bool, Fault> {
-        Ok(!self.typed.is_empty() || self.overruns > 0)
+        if self.idle.take() && self.typed.is_empty() {
+            while self.typed.is_empty() && matches!(self.script.front(), Some((When::Idle, _))) {
+                self.type_next();
+            }
+            self.ended = self.typed.is_empty();
+        }
+        Ok(!self.typed.is_empty() || self.overruns > 0 || self.ended)
     }
 }
 
@@ -204,10 +210,84 @@ impl embedded_hal::digital::OutputPin for Led {
     }
 }
 
-struct NoDelay;
+/// What a chip of the tests remembers and does.
+#[derive(Clone, Default)]
+pub(crate) struct TestChip {
+    pub(crate) micros: u64,
+    /// The longest time between two feeds of the watchdog, and when it was last fed.
+    pub(crate) hungry: Rc<Cell<u64>>,
+    pub(crate) fed: u64,
+    pub(crate) noise: Option<u64>,
+    /// The flash that keeps settings; it refuses to be written where it is worn out.
+    pub(crate) flash: Option<Rc<Cell<[u8; RECORD_LEN]>>>,
+    pub(crate) worn_out: bool,
+    pub(crate) resets: Resets,
+    pub(crate) idle: Rc<Cell<bool>>,
+}
 
-impl embedded_hal::delay::DelayNs for NoDelay {
-    fn delay_ns(&mut self, _ns: u32) {}
+impl Chip for TestChip {
+    fn micros(&mut self) -> u64 {
+        self.micros += 250;
+        self.micros
+    }
+
+    fn core_hz(&self) -> u32 {
+        100_000_000
+    }
+
+    fn idle(&mut self) {
+        self.idle.set(true);
+    }
+
+    fn feed(&mut self) {
+        let hungry = self.micros - self.fed;
+        self.hungry.set(self.hungry.get().max(hungry));
+        self.fed = self.micros;
+    }
+
+    fn watchdog_ms(&self) -> Option<u32> {
+        Some(5_000)
+    }
+
+    fn entropy(&mut self) -> Option<u64> {
+        self.noise
+    }
+
+    fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
+        *record = self.flash.as_ref().ok_or(StoreError::Absent)?.get();
+        Ok(())
+    }
+
+    fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
+        if self.worn_out {
+            return Err(StoreError::Failed);
+        }
+        let flash = self.flash.as_ref().ok_or(StoreError::Absent)?;
+        flash.set(*record);
+        Ok(())
+    }
+
+    fn stack(&self) -> Option<Stack> {
+        Some(Stack {
+            used: 1_234,
+            size: 8_192,
+        })
+    }
+
+    fn resets(&self) -> Resets {
+        self.resets
+    }
+}
+
+/// A chip that a panic has started over.
+pub(crate) fn panicked() -> TestChip {
+    TestChip {
+        resets: Resets {
+            count: 3,
+            last: Reset::Panic,
+        },
+        ..TestChip::default()
+    }
 }
 
 /// Runs a board to the end of the script and returns everything it sent.
@@ -221,19 +301,30 @@ pub(crate) fn converse(blob: &[u8], state_words: usize, script: &[(When, &[u8])]
 
 /// Runs a board on this terminal.
 pub(crate) fn run(serial: Terminal, led: Led, blob: &[u8], state_words: usize) {
-    let mut micros = 0;
-    let clock = move || {
-        micros += 1_000;
-        micros
-    };
+    run_on(TestChip::default(), serial, led, blob, state_words);
+}
+
+/// Runs a board with this chip.
+pub(crate) fn run_on(chip: TestChip, serial: Terminal, led: Led, blob: &[u8], state_words: usize) {
     let board = Board {
         name: "test",
+        chip: TestChip {
+            idle: Rc::clone(&serial.idle),
+            ..chip
+        },
         serial,
         led,
-        delay: NoDelay,
-        clock,
     };
-    app::run(board, blob, &mut vec![0; state_words]);
+    app::run(board, blob, &mut Memory::new(), &mut vec![0; state_words]);
+}
+
+/// Has a board with this chip answer a script and returns everything it sent.
+pub(crate) fn converse_on(chip: TestChip, script: &[(When, &[u8])]) -> String {
+    let seen = Rc::default();
+    let terminal = Terminal::new(&seen, script);
+    run_on(chip, terminal, Led::default(), &blob(), STATE_WORDS);
+    let bytes = seen.borrow().clone();
+    String::from_utf8(bytes).expect("only UTF-8 is sent")
 }
 
 /// Types each line when the prompt string is there and returns the answers, echoes left out.

@@ -1,13 +1,12 @@
-//! UART0 as app wants it: embassy's interrupt-driven UART that sleeps while it waits.
-
-use core::fmt::Write as _;
-use core::panic::PanicInfo;
+//! Both serial lines as one terminal: what is sent goes to both, and both are heard.
 
 use embassy_rp::pac;
 use embassy_rp::uart::{BufferedUart, Error};
 use embedded_io::{ErrorType, Read, ReadReady, Write};
 
-/// The serial port on GPIO0 (out) and GPIO1 (in).
+use crate::usb;
+
+/// UART0 and the USB serial port.
 pub struct Serial(pub BufferedUart);
 
 impl Serial {
@@ -17,6 +16,10 @@ impl Serial {
     fn error_waits() -> bool {
         !pac::UART0.uartimsc().read().rxim()
     }
+
+    fn uart_ready(&mut self) -> Result<bool, Error> {
+        Ok(self.0.read_ready()? || Self::error_waits())
+    }
 }
 
 impl ErrorType for Serial {
@@ -25,28 +28,30 @@ impl ErrorType for Serial {
 
 impl ReadReady for Serial {
     fn read_ready(&mut self) -> Result<bool, Error> {
-        Ok(self.0.read_ready()? || Self::error_waits())
+        Ok(usb::has_received() || self.uart_ready()?)
     }
 }
 
 impl Read for Serial {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
-        while !self.read_ready()? {
-            critical_section::with(|_| {
-                // A pending interrupt ends the sleep even while interrupts are off, so a byte that
-                // comes between the check and the sleep is not missed.
-                if matches!(self.read_ready(), Ok(false)) {
-                    cortex_m::asm::wfi();
-                }
-            });
+        loop {
+            if let Some(count) = usb::receive(bytes) {
+                return Ok(count);
+            }
+            if self.uart_ready()? {
+                return Read::read(&mut self.0, bytes);
+            }
+            chip::cortex::idle();
         }
-        Read::read(&mut self.0, bytes)
     }
 }
 
 impl Write for Serial {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Error> {
-        Write::write(&mut self.0, bytes)
+        // The UART sends whether somebody listens or not; the USB port takes what it can.
+        let count = Write::write(&mut self.0, bytes)?;
+        usb::send(&bytes[..count]);
+        Ok(count)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -54,8 +59,8 @@ impl Write for Serial {
     }
 }
 
-/// The bare transmitter, for when nothing else can be trusted.
-struct Raw;
+/// The bare transmitter of UART0, for when nothing else can be trusted.
+pub struct Raw;
 
 impl core::fmt::Write for Raw {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
@@ -65,14 +70,4 @@ impl core::fmt::Write for Raw {
         }
         Ok(())
     }
-}
-
-/// Writes the panic on the serial port and starts over a second later.
-pub fn report_panic(info: &PanicInfo<'_>) -> ! {
-    cortex_m::interrupt::disable();
-    defmt::error!("panic");
-    let _ = write!(Raw, "{}", app::PanicLine(info));
-    while pac::UART0.uartfr().read().busy() {}
-    cortex_m::asm::delay(embassy_rp::clocks::clk_sys_freq());
-    cortex_m::peripheral::SCB::sys_reset()
 }

@@ -1,17 +1,15 @@
-//! Whole conversations with the REPL, over a terminal in memory.
-
-mod support;
+//! Texts, settings and editing.
 
 use std::rc::Rc;
 
+use crate::support::{
+    Led, STATE_WORDS, Terminal, When, answers, answers_of, blob, blob_without_newline, converse,
+    run,
+};
 use app::generate::{self, Request};
 use app::line::LINE_BYTES;
 use app::{TYPE_AHEAD_BYTES, prompt};
 use runtime::{Model, Session, Settings};
-use support::{
-    Led, STATE_WORDS, Terminal, When, answers, answers_of, blob, blob_without_newline, converse,
-    run,
-};
 
 /// The text that the host makes of a prompt, and its logits hash.
 fn host(line: &str, request: Request) -> (String, u64) {
@@ -43,7 +41,10 @@ fn boot_says_what_was_found() {
     assert!(seen.contains(" parameters, blob "), "{seen}");
     assert!(seen.contains(" ok, self-test "), "{seen}");
     assert!(
-        seen.ends_with(" ok\r\nType a prompt, or /help\r\n> "),
+        seen.ends_with(
+            " ok\r\nseed 1: no source of noise here, so each boot makes the same texts\r\n\
+             Type a prompt, or /help\r\n> "
+        ),
         "{seen}"
     );
 }
@@ -62,7 +63,7 @@ fn text_is_the_hosts() {
     );
     assert!(answers[1].contains("prompt 6 characters, text 256 characters, seed 1\n"));
     assert!(
-        answers[1].contains("the rest in 255000 us, 1000.0 characters/s\n"),
+        answers[1].contains("characters/s, 75000 cycles/character\n"),
         "{}",
         answers[1]
     );
@@ -139,7 +140,7 @@ fn bad_settings_are_refused_and_change_nothing() {
     );
     assert_eq!(
         asked[2],
-        "temperature 0.8, top-k off, top-p off, seed 1, length 256"
+        "temperature 0.8, top-k off, top-p off, seed 1 of this boot, length 256"
     );
 }
 
@@ -224,7 +225,7 @@ fn ctrl_c_stops_the_text_and_empties_the_queue() {
     ];
     let seen = converse(&blob(), STATE_WORDS, script);
     assert!(
-        seen.contains("\r\n(stopped)\r\n> /stats\r\nprompt 6"),
+        seen.contains("\r\n(stopped)\r\n> /stats\r\nmodel tiny"),
         "{seen}"
     );
     assert!(!seen.contains("/never"), "{seen}");
@@ -286,7 +287,7 @@ fn a_flood_is_counted_and_leaves_the_text_alone() {
     )
     .0
     .replace('\n', "\r\n");
-    let said = "(dropped: 123 bytes typed past the 1024 that wait their turn)";
+    let said = "(dropped: 123 bytes typed past the 12288 that wait their turn)";
     assert!(
         seen.contains(&format!("{text}\r\n{said}\r\n> {}", "x".repeat(LINE_BYTES))),
         "{seen}"
@@ -322,7 +323,11 @@ fn bad_blobs_are_said_and_the_repl_lives() {
         assert!(answers[0].starts_with(said), "{}", answers[0]);
         assert!(answers[1].starts_with("temperature 0.8"), "{}", answers[1]);
         assert!(answers[2].starts_with(said), "{}", answers[2]);
-        assert!(answers[3].starts_with("no text yet"), "{}", answers[3]);
+        assert!(
+            answers[3].starts_with("no text yet\nlongest step 0 us"),
+            "{}",
+            answers[3]
+        );
     }
 }
 

@@ -1,0 +1,72 @@
+//! The stack, painted at the start to see later how far it was used.
+
+use core::ptr;
+
+use app::Stack;
+
+/// What unused stack holds.
+const PAINT: u32 = 0x5354_4b21;
+/// A fault with so few bytes left is an overflow: the frame of the fault itself takes up to 208.
+const SPENT: usize = 256;
+
+unsafe extern "C" {
+    // The lowest and the highest address of the stack, from the linker script.
+    static _stack_end: u8;
+    static _stack_start: u8;
+}
+
+/// Returns the bytes of the stack.
+pub fn size() -> usize {
+    top() - bottom()
+}
+
+/// Paints the stack below the caller's frame; to be called once, first of all.
+pub fn paint() {
+    let end = stack_pointer() - SPENT;
+    for address in (bottom()..end).step_by(4) {
+        // SAFETY: this is stack below every frame in use, with room for this function's own and for
+        // an interrupt's.
+        unsafe { ptr::with_exposed_provenance_mut::<u32>(address).write_volatile(PAINT) };
+    }
+}
+
+/// Returns how much of the stack has been used since [`paint`].
+pub fn used() -> Stack {
+    let painted = |&address: &usize| {
+        // SAFETY: the stack is memory; a value that changes meanwhile is read as one of the two.
+        unsafe { ptr::with_exposed_provenance::<u32>(address).read_volatile() == PAINT }
+    };
+    let words = (bottom()..top()).step_by(4).take_while(painted).count();
+    Stack {
+        used: size() - 4 * words,
+        size: size(),
+    }
+}
+
+/// Returns whether a fault at this stack pointer is an overflow.
+pub fn is_spent(sp: usize) -> bool {
+    sp < bottom() + SPENT
+}
+
+fn bottom() -> usize {
+    (&raw const _stack_end).addr()
+}
+
+fn top() -> usize {
+    (&raw const _stack_start).addr()
+}
+
+fn stack_pointer() -> usize {
+    let sp: usize;
+    #[cfg(target_arch = "arm")]
+    // SAFETY: only a register is read.
+    unsafe {
+        core::arch::asm!("mov {}, sp", out(reg) sp, options(nomem, nostack));
+    }
+    #[cfg(target_arch = "riscv32")]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("mv {}, sp", out(reg) sp, options(nomem, nostack));
+    }
+    sp
+}

@@ -1,0 +1,90 @@
+//! Clock, watchdog and a stand-in for flash.
+
+use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
+use core::mem::MaybeUninit;
+
+use crate::fpgaio::Clock;
+use crate::map;
+use crate::register::Register;
+
+// SAFETY: the memory maps have the CMSDK watchdog there; none of its registers is memory.
+const LOAD: Register = unsafe { Register::new(map::WATCHDOG) };
+// SAFETY: as above.
+const CONTROL: Register = unsafe { Register::new(map::WATCHDOG + 8) };
+// SAFETY: as above.
+const CLEAR: Register = unsafe { Register::new(map::WATCHDOG + 0xc) };
+// SAFETY: as above.
+const LOCK: Register = unsafe { Register::new(map::WATCHDOG + 0xc00) };
+const UNLOCK: u32 = 0x1acc_e551;
+const INTERRUPT_AND_RESET: u32 = 0b11;
+
+/// The watchdog interrupts after this time and resets after as much again.
+const WATCHDOG_MS: u32 = 8_000;
+
+/// The settings, in RAM that a reset leaves alone: the board has no flash.
+#[unsafe(link_section = ".uninit.settings")]
+static mut SETTINGS: MaybeUninit<[u8; RECORD_LEN]> = MaybeUninit::uninit();
+
+/// Has the watchdog reset the board when it is not fed for `ms`, twice over.
+pub fn start_watchdog(ms: u32) {
+    LOCK.write(UNLOCK);
+    LOAD.write(map::CLOCK_HZ / 1_000 * ms);
+    CONTROL.write(INTERRUPT_AND_RESET);
+}
+
+/// The chip of an MPS2 board.
+pub struct Mps2 {
+    clock: Clock,
+    resets: Resets,
+}
+
+impl Mps2 {
+    /// Starts clock and watchdog.
+    pub fn new(resets: Resets) -> Self {
+        start_watchdog(WATCHDOG_MS);
+        let clock = Clock::new();
+        Self { clock, resets }
+    }
+}
+
+impl Chip for Mps2 {
+    fn micros(&mut self) -> u64 {
+        self.clock.micros()
+    }
+
+    fn core_hz(&self) -> u32 {
+        map::CLOCK_HZ
+    }
+
+    fn idle(&mut self) {
+        chip::cortex::idle();
+    }
+
+    fn feed(&mut self) {
+        CLEAR.write(1);
+    }
+
+    fn watchdog_ms(&self) -> Option<u32> {
+        Some(2 * WATCHDOG_MS)
+    }
+
+    fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
+        // SAFETY: every bit pattern is bytes, and only this core uses them.
+        *record = unsafe { (&raw const SETTINGS).cast::<[u8; RECORD_LEN]>().read_volatile() };
+        Ok(())
+    }
+
+    fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
+        // SAFETY: as in `load`.
+        unsafe { (&raw mut SETTINGS).cast::<[u8; RECORD_LEN]>().write_volatile(*record) };
+        Ok(())
+    }
+
+    fn stack(&self) -> Option<Stack> {
+        Some(chip::stack::used())
+    }
+
+    fn resets(&self) -> Resets {
+        self.resets
+    }
+}
