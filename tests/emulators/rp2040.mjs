@@ -72,8 +72,11 @@ function start(before) {
   wanted = null;
   nextByteAt = 0;
   bitten = false;
-  mcu.peripherals[0x40058].onWatchdogTrigger = () => {
+  const watchdog = mcu.peripherals[0x40058];
+  watchdog.onWatchdogTrigger = () => {
     bitten = true;
+    // Else it would go off again at the same moment, for ever.
+    watchdog.alarm.enable = false;
   };
   const romCall = installBootRom(mcu);
   mcu.onBreak = (code) => {

@@ -57,6 +57,7 @@ fn SysTick() {}
 /// What a fault of the core comes to, see `chip::cortex`.
 #[unsafe(no_mangle)]
 extern "C" fn chapbook_fault(sp: usize) -> ! {
+    rp::hasten();
     chip::fault(&mut Raw, sp)
 }
 
@@ -64,5 +65,6 @@ extern "C" fn chapbook_fault(sp: usize) -> ! {
 fn panic(info: &PanicInfo) -> ! {
     cortex_m::interrupt::disable();
     defmt::error!("panic");
+    rp::hasten();
     chip::panic(&mut Raw, info)
 }

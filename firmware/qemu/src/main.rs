@@ -6,7 +6,6 @@
 #[cfg(not(target_os = "none"))]
 compile_error!("build this package from its own folder: cd firmware/qemu && cargo build --release");
 
-
 mod fpgaio;
 mod map;
 mod mps2;
@@ -68,19 +67,24 @@ unsafe fn DefaultHandler(number: i16) {
 /// The watchdog has not been fed.
 #[cortex_m_rt::exception]
 unsafe fn NonMaskableInt() -> ! {
+    if mps2::gave_up() {
+        loop {
+            core::hint::spin_loop();
+        }
+    }
     panic!("nothing has fed the watchdog")
 }
 
 /// What a fault of the core comes to, see `chip::cortex`.
 #[unsafe(no_mangle)]
 extern "C" fn chapbook_fault(sp: usize) -> ! {
-    mps2::start_watchdog(500);
+    mps2::give_up();
     chip::fault(&mut uart::Uart::new(), sp)
 }
 
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
     cortex_m::interrupt::disable();
-    mps2::start_watchdog(500);
+    mps2::give_up();
     chip::panic(&mut uart::Uart::new(), info)
 }

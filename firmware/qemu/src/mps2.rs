@@ -2,6 +2,7 @@
 
 use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fpgaio::Clock;
 use crate::map;
@@ -26,10 +27,24 @@ const WATCHDOG_MS: u32 = 8_000;
 static mut SETTINGS: MaybeUninit<[u8; RECORD_LEN]> = MaybeUninit::uninit();
 
 /// Has the watchdog reset the board when it is not fed for `ms`, twice over.
-pub fn start_watchdog(ms: u32) {
+fn start_watchdog(ms: u32) {
     LOCK.write(UNLOCK);
     LOAD.write(map::CLOCK_HZ / 1_000 * ms);
     CONTROL.write(INTERRUPT_AND_RESET);
+}
+
+/// Whether the board only waits for its reset, so that the interrupt before it says nothing more.
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+/// Has the watchdog reset the board soon: nothing else is left to do.
+pub fn give_up() {
+    GAVE_UP.store(true, Ordering::Relaxed);
+    start_watchdog(200);
+}
+
+/// Returns whether [`give_up`] was called.
+pub fn gave_up() -> bool {
+    GAVE_UP.load(Ordering::Relaxed)
 }
 
 /// The chip of an MPS2 board.
@@ -70,13 +85,21 @@ impl Chip for Mps2 {
 
     fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
         // SAFETY: every bit pattern is bytes, and only this core uses them.
-        *record = unsafe { (&raw const SETTINGS).cast::<[u8; RECORD_LEN]>().read_volatile() };
+        *record = unsafe {
+            (&raw const SETTINGS)
+                .cast::<[u8; RECORD_LEN]>()
+                .read_volatile()
+        };
         Ok(())
     }
 
     fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
         // SAFETY: as in `load`.
-        unsafe { (&raw mut SETTINGS).cast::<[u8; RECORD_LEN]>().write_volatile(*record) };
+        unsafe {
+            (&raw mut SETTINGS)
+                .cast::<[u8; RECORD_LEN]>()
+                .write_volatile(*record)
+        };
         Ok(())
     }
 

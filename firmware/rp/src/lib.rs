@@ -7,6 +7,6 @@ mod device;
 mod serial;
 mod usb;
 
-pub use device::Rp;
+pub use device::{Rp, hasten};
 pub use serial::{Raw, Serial};
 pub use usb::start as start_usb;
