@@ -11,7 +11,7 @@ use checkpoint::{AlignedBytes, BOARDS};
 use parity::emulators::machine::Firmware;
 use parity::emulators::{Chat, Machine};
 use parity::shapes::{PLAIN, random_blob};
-use runtime::{Activation, Config, Model, Norm, Position, Session, Settings};
+use runtime::{Activation, Config, Model, Norm, Position, Session, Settings, Vocab};
 
 /// Rotary positions and a context that every text outgrows.
 const RING: Config = Config {
@@ -58,10 +58,10 @@ fn on_host(blob: &[u8], line: &str, request: Request) -> (String, String) {
     let model = Model::from_bytes(blob).unwrap();
     let mut state = vec![0; model.config().state_words()];
     let mut session = Session::new(&model, &mut state).unwrap();
-    let mut tokens = Vec::new();
-    prompt::encode(line, model.vocab(), &mut tokens);
+    let mut buffer = vec![0; Vocab::encode_len(line.len())];
+    let (tokens, _) = prompt::encode(line, model.vocab(), &mut buffer);
     let mut text = String::new();
-    let hash = generate::text(&mut session, &tokens, request, |c| text.push(c)).unwrap();
+    let hash = generate::text(&mut session, tokens, request, |c| text.push(c)).unwrap();
     (text, format!("logits hash {hash:016x}\n"))
 }
 

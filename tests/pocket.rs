@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use app::generate::{self, Request};
 use app::prompt;
 use checkpoint::{AlignedBytes, BOARDS, Corpus, Split, score};
-use runtime::{Model, Session, Settings};
+use runtime::{Model, Session, Settings, Vocab};
 
 /// What `golden/pocket.txt` holds: a prompt, a temperature and a seed, all past the context.
 const TEXTS: [(&str, f32, u64); 3] = [
@@ -29,8 +29,8 @@ fn transcript(model: &Model<'_>) -> String {
     let mut session = Session::new(model, &mut memory).unwrap();
     let mut all = String::new();
     for (line, temperature, seed) in TEXTS {
-        let mut tokens = Vec::new();
-        prompt::encode(line, model.vocab(), &mut tokens);
+        let mut buffer = vec![0; Vocab::encode_len(line.len())];
+        let (tokens, _) = prompt::encode(line, model.vocab(), &mut buffer);
         let request = Request {
             settings: Settings {
                 temperature,
@@ -40,7 +40,7 @@ fn transcript(model: &Model<'_>) -> String {
             len: u32::from(model.config().context_len) + 100,
         };
         let mut text = String::new();
-        let hash = generate::text(&mut session, &tokens, request, |char| text.push(char)).unwrap();
+        let hash = generate::text(&mut session, tokens, request, |char| text.push(char)).unwrap();
         writeln!(
             all,
             "== {line} temperature {temperature} seed {seed} hash {hash:016x}"

@@ -12,6 +12,7 @@ use crate::crc::crc32;
 use crate::kinds::Kinds;
 use crate::layout::Layout;
 use crate::tensor::{TENSOR_ALIGN, TensorMap};
+use crate::vocab::{Vocab, VocabError};
 
 /// First bytes of every blob.
 pub const MAGIC: [u8; 8] = *b"CHAPBOOK";
@@ -37,8 +38,8 @@ pub const MAX_EXPONENT: i32 = 64;
 pub struct Header<'a> {
     /// Shape.
     pub config: Config,
-    /// The characters in token order, each once and ascending.
-    pub vocab: &'a str,
+    /// The vocabulary, see [`Vocab::from_bytes`].
+    pub vocab: &'a [u8],
     /// Where the weights come from.
     #[serde(borrow)]
     pub provenance: Provenance<'a>,
@@ -134,8 +135,8 @@ pub enum LoadError {
         /// Length in the prelude.
         found: u32,
     },
-    /// The vocabulary does not have `vocab_size` ascending characters.
-    BadVocabulary,
+    /// The vocabulary cannot be used.
+    BadVocabulary(VocabError),
     /// The golden prompt is empty, too long or has an unknown token.
     BadGolden,
     /// The exponent of a tensor is outside -[`MAX_EXPONENT`]..=[`MAX_EXPONENT`].
@@ -183,9 +184,7 @@ impl core::fmt::Display for LoadError {
                 f,
                 "the header implies {expected} bytes, the prelude says {found}"
             ),
-            Self::BadVocabulary => {
-                f.write_str("the vocabulary does not have vocab_size ascending characters")
-            }
+            Self::BadVocabulary(error) => error.fmt(f),
             Self::BadGolden => f.write_str("the self-test in the header cannot be run"),
             Self::BadExponent(exponent) => write!(
                 f,
@@ -306,19 +305,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
 
 #[inline(never)]
 fn check_vocab(header: &Header<'_>) -> Result<(), LoadError> {
-    let (mut last, mut count) = (None, 0);
-    for char in header.vocab.chars() {
-        if last >= Some(char) {
-            return Err(LoadError::BadVocabulary);
-        }
-        last = Some(char);
-        count += 1;
-    }
-    if count == usize::from(header.config.vocab_size) {
-        Ok(())
-    } else {
-        Err(LoadError::BadVocabulary)
-    }
+    let vocab = Vocab::from_bytes(header.vocab);
+    vocab
+        .and_then(|vocab| vocab.check(header.config.vocab_size))
+        .map_err(LoadError::BadVocabulary)
 }
 
 fn check_golden(header: &Header<'_>) -> Result<(), LoadError> {

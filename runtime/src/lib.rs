@@ -24,6 +24,8 @@ mod layout;
 mod model;
 pub mod ops;
 mod part;
+#[cfg(feature = "byte-pair")]
+pub mod pieces;
 mod relayout;
 mod sampler;
 mod series;
@@ -45,4 +47,4 @@ pub use sampler::{Sampler, Settings, SettingsError, SplitMix64};
 pub use session::{PushError, SelfTestError, Session};
 pub use state::StateTooSmall;
 pub use tensor::{Kind, TENSOR_ALIGN, TensorId, TensorSpec};
-pub use vocab::Vocab;
+pub use vocab::{BYTE_PAIR_MARK, Decoder, Vocab, VocabError};

@@ -74,8 +74,9 @@ impl<'a> Model<'a> {
 
     /// Returns the vocabulary.
     #[must_use]
-    pub const fn vocab(&self) -> Vocab<'a> {
-        Vocab::new(self.header.vocab)
+    pub fn vocab(&self) -> Vocab<'a> {
+        // The loader has read it once already.
+        Vocab::from_bytes(self.header.vocab).unwrap_or(Vocab::Chars(""))
     }
 
     /// Returns the bytes of the blob.

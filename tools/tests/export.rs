@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use checkpoint::{AlignedBytes, Corpus, Split, Vocabulary, score, synthetic};
+use checkpoint::{AlignedBytes, Corpus, Split, score, synthetic};
 use common::{Folder, printed, refused};
 use runtime::Model;
 
@@ -27,9 +27,7 @@ fn newest_run_is_exported_with_a_report() {
     assert_eq!((provenance.run, provenance.step), ("new", 300));
     assert_eq!(provenance.dev_f32, 4.5);
     let corpus = Corpus::from_file(&folder.path.join("text.txt")).unwrap();
-    let tokens = corpus
-        .tokens(&Vocabulary::of_chars(&checkpoint.vocab))
-        .unwrap();
+    let tokens = corpus.tokens(&checkpoint.vocabulary().unwrap()).unwrap();
     let dev = score::in_window(&model, &tokens[Split::of(tokens.len()).dev]).unwrap();
     assert_eq!(provenance.dev_blob, dev as f32);
 

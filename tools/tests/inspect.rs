@@ -32,7 +32,7 @@ fn everything_in_the_header_is_printed() {
         "Rope positions (rope_base 1000), RmsNorm, Relu2".to_string(),
         "tied yes".to_string(),
         "head_bias yes".to_string(),
-        format!("{:?}", header.vocab),
+        format!("{:?}", str::from_utf8(header.vocab).unwrap()),
         "run synthetic, step 300, seed 1".to_string(),
         "4.5000 as f32".to_string(),
         format!("{:016x}; passed here", header.golden.logits_hash),

@@ -33,7 +33,7 @@ impl fmt::Display for Row<'_> {
             self.board,
             self.model.header().provenance.run,
             self.speed.core_hz / 1_000_000,
-            self.speed.last.characters
+            self.speed.last.tokens
         )?;
         match self.speed.tenths() {
             Some(tenths) => write!(f, "{}.{}", tenths / 10, tenths % 10)?,

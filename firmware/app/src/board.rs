@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use heapless::{Deque, Vec};
+use heapless::Deque;
+use runtime::Vocab;
 
 use crate::line::{LINE_BYTES, LineEditor};
 
@@ -151,8 +152,8 @@ impl fmt::Display for Reset {
 pub struct Memory {
     pub(crate) type_ahead: Deque<u8, TYPE_AHEAD_BYTES>,
     pub(crate) editor: LineEditor,
-    /// One token per character and at most one character per byte.
-    pub(crate) tokens: Vec<u16, LINE_BYTES>,
+    /// Tokens of the prompt, and room to make them.
+    pub(crate) tokens: [u16; Vocab::encode_len(LINE_BYTES)],
 }
 
 impl Default for Memory {
@@ -167,7 +168,7 @@ impl Memory {
         Self {
             type_ahead: Deque::new(),
             editor: LineEditor::new(),
-            tokens: Vec::new(),
+            tokens: [0; Vocab::encode_len(LINE_BYTES)],
         }
     }
 }

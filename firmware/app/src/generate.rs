@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use runtime::{LogitsHash, PushError, Sampler, Session, Settings, SettingsError};
+use runtime::{Decoder, LogitsHash, PushError, Sampler, Session, Settings, SettingsError};
 
 /// The seed until `/seed` changes it.
 pub const DEFAULT_SEED: u64 = 1;
@@ -19,7 +19,7 @@ pub struct Request {
     pub settings: Settings,
     /// Seed of the sampler.
     pub seed: u64,
-    /// Characters to generate.
+    /// Tokens to generate; a text that the model ends is shorter.
     pub len: u32,
 }
 
@@ -125,6 +125,10 @@ impl<'g, 'm> Generation<'g, 'm> {
         }
         self.left -= 1;
         let token = self.session.sample(&mut self.sampler);
+        if self.session.model().vocab().is_end(token) {
+            self.left = 0;
+            return Ok(Progress::Done);
+        }
         // The last character needs no logits after it.
         if self.left > 0 {
             self.push(token)?;
@@ -150,7 +154,7 @@ impl<'g, 'm> Generation<'g, 'm> {
     }
 }
 
-/// Generates a whole text, hands each character to `emit` and returns the logits hash.
+/// Generates a whole text, hands its characters to `emit` and returns the logits hash.
 ///
 /// # Errors
 ///
@@ -162,11 +166,12 @@ pub fn text(
     mut emit: impl FnMut(char),
 ) -> Result<u64, GenerateError> {
     let vocab = session.model().vocab();
+    let mut decoder = Decoder::after(vocab, prompt);
     let mut generation = Generation::new(session, prompt, request)?;
     loop {
         match generation.advance()? {
             Progress::Working => {}
-            Progress::Token(token) => vocab.char(token).into_iter().for_each(&mut emit),
+            Progress::Token(token) => decoder.decode(vocab, token, &mut emit),
             Progress::Done => return Ok(generation.hash()),
         }
     }

@@ -27,26 +27,21 @@ pub fn unescape(line: &str) -> impl Iterator<Item = char> + '_ {
     })
 }
 
-/// Appends the tokens of `line` to `tokens` and returns the characters that the vocabulary lacks.
+/// Turns a line into the tokens of a prompt, at the start of `buffer`, and the characters that the
+/// vocabulary lacks.
 ///
 /// A line that leaves no token starts the text from a newline, or from token 0 where the vocabulary
-/// has no newline.
-pub fn encode(line: &str, vocab: Vocab<'_>, tokens: &mut impl Extend<u16>) -> Unknown {
+/// has no newline. What `buffer` is too short for is left out, see [`Vocab::encode_len`].
+pub fn encode<'t>(line: &str, vocab: Vocab<'_>, buffer: &'t mut [u16]) -> (&'t [u16], Unknown) {
     let mut unknown = Unknown::default();
-    let mut empty = true;
-    for character in unescape(line) {
-        match vocab.token(character) {
-            Some(token) => {
-                tokens.extend([token]);
-                empty = false;
-            }
-            None => unknown.add(character),
-        }
+    let mut n = vocab.encode(unescape(line), buffer, |character| unknown.add(character));
+    if n == 0
+        && let Some(first) = buffer.first_mut()
+    {
+        *first = vocab.token('\n').unwrap_or(0);
+        n = 1;
     }
-    if empty {
-        tokens.extend([vocab.token('\n').unwrap_or(0)]);
-    }
-    unknown
+    (buffer.get(..n).unwrap_or_default(), unknown)
 }
 
 /// The characters of a prompt that the vocabulary lacks.

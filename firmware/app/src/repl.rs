@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use embedded_hal::digital::OutputPin;
 use embedded_io::{Read, ReadReady, Write};
-use runtime::{Model, Session, Vocab};
+use runtime::{Model, Session};
 
 use crate::bench;
 use crate::board::{Chip, TYPE_AHEAD_BYTES};
@@ -32,7 +32,8 @@ pub(crate) struct Repl<'m, S, L, C> {
     pub(crate) session: Result<Session<'m>, Fault>,
     /// Bytes of RAM that a model may use.
     pub(crate) state_bytes: usize,
-    pub(crate) tokens: &'m mut heapless::Vec<u16, LINE_BYTES>,
+    /// Room for a prompt.
+    pub(crate) tokens: &'m mut [u16],
     pub(crate) choices: Choices,
     pub(crate) counters: Counters,
 }
@@ -54,9 +55,8 @@ impl<S: Read + ReadReady + Write> Listener<S> for Person {
         console.poll()
     }
 
-    fn token(&mut self, console: &mut Console<'_, S>, vocab: Vocab<'_>, token: u16) {
-        let character = vocab.char(token).into_iter();
-        character.for_each(|character| console.put(character));
+    fn character(&mut self, console: &mut Console<'_, S>, character: char) {
+        console.put(character);
     }
 }
 
@@ -68,7 +68,7 @@ impl<S: Read + ReadReady + Write> Listener<S> for Clerk {
         console.poll()
     }
 
-    fn token(&mut self, _console: &mut Console<'_, S>, _vocab: Vocab<'_>, _token: u16) {}
+    fn character(&mut self, _console: &mut Console<'_, S>, _character: char) {}
 }
 
 impl<S, L, C> Repl<'_, S, L, C>
@@ -195,13 +195,7 @@ where
     }
 
     fn generate(&mut self, line: &str) {
-        if let Some(model) = self.model {
-            self.tokens.clear();
-            let unknown = prompt::encode(line, model.vocab(), self.tokens);
-            if unknown.count() > 0 {
-                self.print(format_args!("({unknown})\n"));
-            }
-        }
+        let n_token = self.encode(line);
         let seed = match self.choices.seed {
             Seed::Boot => self.choices.boot_seed,
             Seed::Fixed(seed) => seed,
@@ -217,14 +211,14 @@ where
             seed,
             len: self.choices.len,
         };
-        if let Some((last, end)) = self.make(request, &mut Person) {
+        if let Some((last, end)) = self.make(n_token, request, &mut Person) {
             self.print(format_args!("\n"));
             if end == End::Stopped {
                 self.print(format_args!("(stopped)\n"));
             }
             info!(
-                "text of {=u32} characters in {=u64} us",
-                last.characters, last.text_us
+                "text of {=u32} tokens in {=u64} us",
+                last.tokens, last.text_us
             );
         }
     }
@@ -233,13 +227,12 @@ where
         let Some(model) = self.model else {
             return self.no_text();
         };
-        self.tokens.clear();
-        prompt::encode(bench::PROMPT, model.vocab(), self.tokens);
+        let n_token = self.encode(bench::PROMPT);
         let request = Request {
             len,
             ..Request::default()
         };
-        let Some((last, end)) = self.make(request, &mut Clerk) else {
+        let Some((last, end)) = self.make(n_token, request, &mut Clerk) else {
             return;
         };
         if end == End::Stopped {
@@ -258,9 +251,21 @@ where
         self.print(format_args!("{row}"));
     }
 
-    /// Makes a text of `tokens`, or says why not.
+    /// Turns a line into tokens, says which characters are unknown and returns how many tokens.
+    fn encode(&mut self, line: &str) -> usize {
+        let Some(model) = self.model else { return 0 };
+        let (tokens, unknown) = prompt::encode(line, model.vocab(), self.tokens);
+        let n_token = tokens.len();
+        if unknown.count() > 0 {
+            self.print(format_args!("({unknown})\n"));
+        }
+        n_token
+    }
+
+    /// Makes a text of the first `n_token` of `tokens`, or says why not.
     fn make(
         &mut self,
+        n_token: usize,
         request: Request,
         listener: &mut impl Listener<S>,
     ) -> Option<(LastText, End)> {
@@ -273,7 +278,7 @@ where
             &mut self.led,
             &mut self.chip,
             session,
-            (self.tokens, request),
+            (self.tokens.get(..n_token).unwrap_or_default(), request),
             listener,
             &mut self.counters.longest_us,
         );

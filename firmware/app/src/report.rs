@@ -110,21 +110,24 @@ impl fmt::Display for About<'_, '_> {
 /// What `/stats` tells of the last text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastText {
+    /// Tokens are byte pairs, not characters.
+    pub(crate) byte_pairs: bool,
     pub(crate) prompt: u32,
+    pub(crate) tokens: u32,
     pub(crate) characters: u32,
     pub(crate) seed: u64,
     pub(crate) hash: u64,
-    /// Microseconds from Enter to the first character.
+    /// Microseconds from Enter to the first token.
     pub(crate) first_us: u64,
-    /// Microseconds from the first character to the last.
+    /// Microseconds from the first token to the last.
     pub(crate) text_us: u64,
 }
 
 impl LastText {
-    /// Counts a character that was sent `elapsed_us` after Enter.
+    /// Counts a token that was sent `elapsed_us` after Enter.
     pub(crate) fn count(&mut self, elapsed_us: u64) {
-        self.characters += 1;
-        if self.characters == 1 {
+        self.tokens += 1;
+        if self.tokens == 1 {
             self.first_us = elapsed_us;
         }
         self.text_us = elapsed_us - self.first_us;
@@ -139,17 +142,17 @@ pub(crate) struct Speed {
 }
 
 impl Speed {
-    /// Returns tenths of characters per second.
+    /// Returns tenths of tokens per second.
     pub(crate) fn tenths(self) -> Option<u64> {
-        let intervals = u64::from(self.last.characters.saturating_sub(1));
+        let intervals = u64::from(self.last.tokens.saturating_sub(1));
         (intervals * 10_000_000)
             .checked_div(self.last.text_us)
             .filter(|_| intervals > 0)
     }
 
-    /// Returns cycles of the core per character.
+    /// Returns cycles of the core per token.
     pub(crate) fn cycles(self) -> Option<u64> {
-        let intervals = u64::from(self.last.characters.saturating_sub(1));
+        let intervals = u64::from(self.last.tokens.saturating_sub(1));
         // In cycles per millisecond, so that the product overflows after years only.
         let cycles = (self.last.text_us).saturating_mul(u64::from(self.core_hz / 1_000)) / 1_000;
         cycles.checked_div(intervals).filter(|&cycles| cycles > 0)
@@ -159,24 +162,24 @@ impl Speed {
 impl fmt::Display for Speed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let last = &self.last;
-        if last.characters == 0 {
+        if last.tokens == 0 {
             return f.write_str("no text yet\n");
         }
-        writeln!(
-            f,
-            "prompt {} characters, text {} characters, seed {}",
-            last.prompt, last.characters, last.seed
-        )?;
+        let unit = if last.byte_pairs { "token" } else { "character" };
+        write!(f, "prompt {} {unit}s, text {} {unit}s", last.prompt, last.tokens)?;
+        if last.byte_pairs {
+            write!(f, " ({} characters)", last.characters)?;
+        }
         write!(
             f,
-            "first character after {} us, the rest in {} us",
-            last.first_us, last.text_us
+            ", seed {}\nfirst {unit} after {} us, the rest in {} us",
+            last.seed, last.first_us, last.text_us
         )?;
         if let Some(tenths) = self.tenths() {
-            write!(f, ", {}.{} characters/s", tenths / 10, tenths % 10)?;
+            write!(f, ", {}.{} {unit}s/s", tenths / 10, tenths % 10)?;
         }
         if let Some(cycles) = self.cycles() {
-            write!(f, ", {cycles} cycles/character")?;
+            write!(f, ", {cycles} cycles/{unit}")?;
         }
         writeln!(f, "\nlogits hash {:016x}", last.hash)
     }
@@ -200,6 +203,7 @@ mod tests {
     #[test]
     fn the_rate_counts_intervals() {
         let last = LastText {
+            tokens: 11,
             characters: 11,
             text_us: 500_000,
             ..LastText::default()
@@ -212,7 +216,7 @@ mod tests {
         assert!(std::format!("{speed}").contains(said), "{speed}");
         let one = Speed {
             last: LastText {
-                characters: 1,
+                tokens: 1,
                 ..last
             },
             ..speed

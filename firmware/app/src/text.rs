@@ -2,7 +2,7 @@
 
 use embedded_hal::digital::OutputPin;
 use embedded_io::{Read, ReadReady, Write};
-use runtime::{Session, Vocab};
+use runtime::{Decoder, Session};
 
 use crate::board::Chip;
 use crate::console::Console;
@@ -17,8 +17,8 @@ pub(crate) trait Listener<S> {
     /// Sees the logits of the token that comes next.
     fn logits(&mut self, _logits: &[i32]) {}
 
-    /// Takes a token.
-    fn token(&mut self, console: &mut Console<'_, S>, vocab: Vocab<'_>, token: u16);
+    /// Takes a character.
+    fn character(&mut self, console: &mut Console<'_, S>, character: char);
 }
 
 /// How a text ended.
@@ -50,7 +50,9 @@ where
     let start = chip.micros();
     let vocab = session.model().vocab();
     let mut generation = Generation::new(session, tokens, request)?;
+    let mut decoder = Decoder::after(vocab, tokens);
     let mut last = LastText {
+        byte_pairs: vocab.is_byte_pair(),
         prompt: tokens.len() as u32,
         seed: request.seed,
         ..LastText::default()
@@ -74,7 +76,10 @@ where
         match progress {
             Progress::Working => {}
             Progress::Token(token) => {
-                listener.token(console, vocab, token);
+                decoder.decode(vocab, token, |character| {
+                    last.characters += 1;
+                    listener.character(console, character);
+                });
                 now = chip.micros();
                 last.count(now.wrapping_sub(start));
                 lit = !lit;

@@ -6,9 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use checkpoint::blob::{self, TensorReport};
-use checkpoint::{
-    AlignedBytes, Checkpoint, Corpus, CorpusError, Split, Vocabulary, score, write_durably,
-};
+use checkpoint::{AlignedBytes, Checkpoint, Corpus, CorpusError, Split, score, write_durably};
 use clap::Parser;
 use runtime::format::FORMAT_VERSION;
 use runtime::{Layout, Model, Provenance};
@@ -151,7 +149,7 @@ fn export(checkpoint: &Checkpoint, data: Option<&Path>) -> anyhow::Result<Export
 }
 
 fn dev_tokens(checkpoint: &Checkpoint, corpus: &Corpus) -> anyhow::Result<Vec<u16>> {
-    let tokens = corpus.tokens(&Vocabulary::of_chars(&checkpoint.vocab))?;
+    let tokens = corpus.tokens(&checkpoint.vocabulary()?)?;
     Ok(tokens[Split::of(tokens.len()).dev].to_vec())
 }
 

@@ -10,7 +10,7 @@ use checkpoint::{AlignedBytes, file};
 use clap::Parser;
 use runtime::fixed::ONE;
 use runtime::format::{FORMAT_VERSION, MAGIC, OLDEST_VERSION, PRELUDE_LEN, TRAILER_LEN};
-use runtime::{Config, Kind, Layout, Model, Session, TensorSpec};
+use runtime::{Config, Decoder, Kind, Layout, Model, Session, TensorSpec, Vocab};
 use sha2::{Digest, Sha256};
 use tools::{paths, report};
 
@@ -82,8 +82,7 @@ fn print_header(out: &mut dyn Write, model: &Model<'_>, blob: &[u8]) -> anyhow::
     let sha256 = Sha256::digest(blob);
     report::line(out, "SHA-256", &hex(&sha256))?;
     print_config(out, model.config())?;
-    let vocab = model.header().vocab;
-    report::line(out, "vocabulary", &format!("{vocab:?}"))?;
+    report::line(out, "vocabulary", &vocabulary(model.vocab()))?;
     let provenance = model.header().provenance;
     let trained = format!(
         "run {}, step {}, seed {}",
@@ -102,6 +101,28 @@ fn print_header(out: &mut dyn Write, model: &Model<'_>, blob: &[u8]) -> anyhow::
     );
     report::line(out, "loss on dev", &losses)?;
     Ok(())
+}
+
+fn vocabulary(vocab: Vocab<'_>) -> String {
+    let pieces = match vocab {
+        Vocab::Chars(chars) => return format!("{chars:?}"),
+        Vocab::Pieces(pieces) => pieces,
+    };
+    let special = pieces.special();
+    let mut about = format!("{} byte pairs", pieces.len());
+    for (name, token) in [
+        ("a text begins with", special.bos),
+        ("ends with", special.eos),
+        ("bytes are tokens from", special.byte_base),
+    ] {
+        if let Some(token) = token {
+            about += &format!(", {name} {token}");
+        }
+    }
+    if special.leading_space {
+        about += ", a space before each text";
+    }
+    about
 }
 
 fn print_config(out: &mut dyn Write, config: &Config) -> anyhow::Result<()> {
@@ -148,10 +169,11 @@ fn print_config(out: &mut dyn Write, config: &Config) -> anyhow::Result<()> {
 /// Prints the self-test, runs it and returns whether it passed.
 fn print_golden(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<bool> {
     let golden = model.header().golden;
-    let prompt: String = golden
-        .tokens()
-        .filter_map(|token| model.vocab().char(token))
-        .collect();
+    let mut prompt = String::new();
+    let mut decoder = Decoder::after(model.vocab(), &[]);
+    for token in golden.tokens() {
+        decoder.decode(model.vocab(), token, |char| prompt.push(char));
+    }
     let mut state = vec![0; model.config().state_words()];
     let result = Session::new(model, &mut state)?.self_test();
     let verdict = match result {

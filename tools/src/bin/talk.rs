@@ -9,7 +9,7 @@ use app::generate::{self, DEFAULT_LEN, DEFAULT_SEED, Request};
 use app::prompt;
 use checkpoint::AlignedBytes;
 use clap::Parser;
-use runtime::{Model, Session, Settings};
+use runtime::{Model, Session, Settings, Vocab};
 use tools::paths;
 
 /// Continues a prompt as a board does: the same blob, settings, seed and prompt give the same text
@@ -75,8 +75,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Prints the text that follows one prompt.
 fn answer(arguments: &Arguments, session: &mut Session<'_>, line: &str) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    let mut tokens = Vec::new();
-    let unknown = prompt::encode(line, session.model().vocab(), &mut tokens);
+    let mut buffer = vec![0; Vocab::encode_len(line.len())];
+    let (tokens, unknown) = prompt::encode(line, session.model().vocab(), &mut buffer);
     if unknown.count() > 0 {
         writeln!(out, "({unknown})")?;
     }
@@ -90,7 +90,7 @@ fn answer(arguments: &Arguments, session: &mut Session<'_>, line: &str) -> anyho
         len: arguments.len,
     };
     let mut text = String::new();
-    let hash = generate::text(session, &tokens, request, |char| text.push(char))?;
+    let hash = generate::text(session, tokens, request, |char| text.push(char))?;
     writeln!(out, "{text}\n(logits hash {hash:016x})")?;
     Ok(())
 }

@@ -51,7 +51,7 @@ impl Folder {
             ..CONFIG
         };
         let mut checkpoint = synthetic::checkpoint(config, seed);
-        checkpoint.vocab = vocab.to_chars();
+        checkpoint.vocab = vocab.as_bytes().to_vec();
         checkpoint.corpus_name = corpus.name;
         checkpoint.corpus_sha256 = corpus.sha256;
         checkpoint.step = 300;

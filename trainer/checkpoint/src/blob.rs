@@ -9,7 +9,7 @@ use runtime::format::{
 };
 use runtime::{
     Config, Kind, Kinds, Layout, Model, RelayoutError, Sampler, Session, Settings, TENSOR_ALIGN,
-    TensorSpec,
+    TensorSpec, Vocab,
 };
 
 use crate::aligned::AlignedBytes;
@@ -57,7 +57,7 @@ pub struct TensorReport {
 /// does not fit; a configuration that the runtime refuses.
 pub fn write(
     config: &Config,
-    vocab: &str,
+    vocab: &[u8],
     weights: &[NamedTensor],
     provenance: Provenance<'_>,
 ) -> Result<Blob, BlobError> {
@@ -74,7 +74,7 @@ pub fn write(
     };
     // The runtime itself continues the prompt and hashes the logits, so that the test holds for
     // every build of it. Each pass works on a valid blob whose hash is not known yet.
-    let prompt = golden_start(vocab);
+    let prompt = golden_start(vocab)?;
     let plain = Layout::Plain;
     let blob = assemble(&header(&prompt, 0), plain, &section)?;
     let prompt = continue_greedily(&Model::from_bytes(&blob)?)?;
@@ -124,7 +124,7 @@ pub fn relayout(blob: &[u8], to: Layout) -> Result<AlignedBytes, BlobError> {
 /// Returns an upper bound of the bytes of a blob, before there are weights.
 #[must_use]
 pub fn max_len(config: &Config, vocab: &Vocabulary) -> usize {
-    PRELUDE_LEN + HEADER_ROOM + vocab.to_chars().len() + section_len(config) + TRAILER_LEN
+    PRELUDE_LEN + HEADER_ROOM + vocab.as_bytes().len() + section_len(config) + TRAILER_LEN
 }
 
 fn section_len(config: &Config) -> usize {
@@ -248,17 +248,17 @@ fn assemble(
     Ok(blob)
 }
 
-/// Picks the characters of [`GOLDEN_PROMPT`] that the model knows, or its first token.
-fn golden_start(vocab: &str) -> Vec<u8> {
-    let vocab = Vocabulary::of_chars(vocab);
-    let mut tokens: Vec<u16> = GOLDEN_PROMPT
-        .chars()
-        .filter_map(|char| vocab.token(char))
-        .collect();
+/// Encodes the characters of [`GOLDEN_PROMPT`] that the model knows, or takes its first token.
+fn golden_start(vocab: &[u8]) -> Result<Vec<u8>, BlobError> {
+    let vocab = Vocab::from_bytes(vocab)
+        .map_err(|error| BlobError::Load(LoadError::BadVocabulary(error)))?;
+    let mut tokens = vec![0; Vocab::encode_len(GOLDEN_PROMPT.len())];
+    let n = vocab.encode(GOLDEN_PROMPT.chars(), &mut tokens, |_| {});
+    tokens.truncate(n);
     if tokens.is_empty() {
         tokens.push(0);
     }
-    to_bytes(&tokens)
+    Ok(to_bytes(&tokens))
 }
 
 fn to_bytes(tokens: &[u16]) -> Vec<u8> {

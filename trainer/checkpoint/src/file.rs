@@ -8,10 +8,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use runtime::{Config, ConfigError, crc32};
+use runtime::{Config, ConfigError, VocabError, crc32};
 use serde::{Deserialize, Serialize};
 
 use crate::durable::write_durably;
+use crate::vocabulary::Vocabulary;
 
 const MAGIC: &[u8; 8] = b"CHAPCKPT";
 const PRELUDE_LEN: usize = MAGIC.len() + 4 + 8;
@@ -50,8 +51,8 @@ pub struct Checkpoint {
     pub corpus_name: String,
     /// SHA-256 of the normalised text.
     pub corpus_sha256: [u8; 32],
-    /// Characters in token order.
-    pub vocab: String,
+    /// The vocabulary, see [`Vocabulary::as_bytes`].
+    pub vocab: Vec<u8>,
     /// Name of the run.
     pub run: String,
     /// Optimiser steps taken.
@@ -99,6 +100,15 @@ impl Checkpoint {
         } else {
             self.dev_ema
         }
+    }
+
+    /// Returns the vocabulary.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vocabulary::from_bytes`]; not for a checkpoint that was read from a file.
+    pub fn vocabulary(&self) -> Result<Vocabulary, VocabError> {
+        Vocabulary::from_bytes(&self.vocab)
     }
 
     /// Encodes the checkpoint as the bytes of its file.
@@ -161,6 +171,7 @@ impl Checkpoint {
 
     fn check(&self) -> Result<(), FormatError> {
         self.config.validate().map_err(FormatError::Config)?;
+        self.vocabulary().map_err(FormatError::Vocabulary)?;
         let tensors = [&self.weights, &self.ema, &self.moment_1, &self.moment_2];
         for tensor in tensors.into_iter().flatten() {
             let expected = tensor
@@ -288,6 +299,8 @@ pub enum FormatError {
     Body(postcard::Error),
     /// The configuration describes no model.
     Config(ConfigError),
+    /// The vocabulary is none.
+    Vocabulary(VocabError),
     /// A tensor has another number of elements than its shape says.
     Shape {
         /// The tensor.
@@ -332,6 +345,7 @@ impl fmt::Display for FormatError {
             ),
             Self::Body(error) => write!(f, "the body does not decode: {error}"),
             Self::Config(error) => write!(f, "describes no valid model: {error}"),
+            Self::Vocabulary(error) => write!(f, "{error}; train or import it again"),
             Self::Shape { name, shape, found } => write!(
                 f,
                 "tensor {name} of shape {shape:?} has {found} elements; train again"

@@ -5,7 +5,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`corpus`], [`vocabulary`] | a text, its split and its characters |
+//! | [`corpus`], [`vocabulary`], [`byte_pair`] | a text, its split and its tokens |
 //! | [`file`](mod@file) | the checkpoint: weights, optimiser state and provenance in one file |
 //! | [`origin`] | the command and the machine of a run |
 //! | [`runs`] | where runs lie and which is the newest |
@@ -18,6 +18,7 @@
 mod aligned;
 pub mod blob;
 pub mod boards;
+pub mod byte_pair;
 pub mod corpus;
 mod durable;
 pub mod file;

@@ -26,7 +26,7 @@ pub fn checkpoint(config: Config, seed: u64) -> Checkpoint {
         settings: "{}".to_string(),
         corpus_name: "synthetic".to_string(),
         corpus_sha256: [0; 32],
-        vocab: vocab(config.vocab_size),
+        vocab: vocab(config.vocab_size).into_bytes(),
         run: "synthetic".to_string(),
         step: 0,
         seed,

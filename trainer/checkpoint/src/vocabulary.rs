@@ -1,87 +1,136 @@
-//! The characters of a model: token `i` is the character of rank `i`.
+//! The tokens of a model: characters by rank, or byte pairs.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-/// Distinct characters in token order.
+use runtime::{Decoder, Vocab, VocabError};
+
+use crate::byte_pair;
+
+/// Tokens in the form that checkpoints and blobs store, with a table to find them fast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
-    chars: Vec<char>,
+    bytes: Vec<u8>,
+    len: usize,
+    /// Token of each character, or of each piece that is one character.
+    chars: HashMap<char, u16>,
 }
 
 impl Vocabulary {
     /// Collects the distinct characters of `text` in the order of their code points.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
-        let chars: std::collections::BTreeSet<char> = text.chars().collect();
-        Self {
-            chars: chars.into_iter().collect(),
-        }
+        let chars: BTreeSet<char> = text.chars().collect();
+        Self::of_chars(&chars.into_iter().collect::<String>())
     }
 
-    /// Takes the characters of `chars` in the order given, as a checkpoint or a blob stores them.
+    /// Takes the characters of `chars` in the order given.
     #[must_use]
     pub fn of_chars(chars: &str) -> Self {
         Self {
-            chars: chars.chars().collect(),
+            bytes: chars.as_bytes().to_vec(),
+            len: chars.chars().count(),
+            chars: chars.chars().zip(0..).collect(),
         }
+    }
+
+    /// Takes the bytes that a checkpoint or a blob stores.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are neither characters nor byte pairs.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, VocabError> {
+        match Vocab::from_bytes(bytes)? {
+            Vocab::Chars(chars) => Ok(Self::of_chars(chars)),
+            Vocab::Pieces(pieces) => {
+                let len = u16::try_from(pieces.len()).map_err(|_| VocabError::Invalid)?;
+                Vocab::Pieces(pieces).check(len)?;
+                let piece = |token| {
+                    let text = str::from_utf8(pieces.piece(token)?).ok()?;
+                    let mut chars = text.chars();
+                    let char = chars.next().filter(|_| chars.next().is_none())?;
+                    Some((char, token))
+                };
+                Ok(Self {
+                    bytes: bytes.to_vec(),
+                    len: len.into(),
+                    // Of equal pieces the lowest token counts, so it comes last.
+                    chars: (0..len).rev().filter_map(piece).collect(),
+                })
+            }
+        }
+    }
+
+    /// Returns the bytes that checkpoints and blobs store.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the vocabulary as the runtime reads it.
+    #[must_use]
+    pub fn vocab(&self) -> Vocab<'_> {
+        // The bytes have been read before.
+        Vocab::from_bytes(&self.bytes).unwrap_or(Vocab::Chars(""))
     }
 
     /// Returns the number of tokens.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.chars.len()
+    pub const fn len(&self) -> usize {
+        self.len
     }
 
     /// Returns whether there is no token.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.chars.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
-    /// Returns the token of a character, if the model knows it.
+    /// Returns the token of a character, if there is one that is just this character.
     #[must_use]
     pub fn token(&self, char: char) -> Option<u16> {
-        let rank = self.chars.iter().position(|&known| known == char)?;
-        u16::try_from(rank).ok()
+        self.chars.get(&char).copied()
     }
 
-    /// Returns the character of a token, if there is such a token.
+    /// Returns the character of a token, if it is one.
     #[must_use]
     pub fn char(&self, token: u16) -> Option<char> {
-        self.chars.get(usize::from(token)).copied()
+        self.vocab().char(token)
     }
 
-    /// Returns the characters in token order, the form that checkpoints and blobs store.
-    #[must_use]
-    pub fn to_chars(&self) -> String {
-        self.chars.iter().collect()
-    }
-
-    /// Turns text into tokens.
+    /// Turns text into tokens; byte pairs begin with the token that begins a text.
     ///
     /// # Errors
     ///
     /// The first character that is not in the vocabulary.
     pub fn encode(&self, text: &str) -> Result<Vec<u16>, UnknownChar> {
-        // A corpus has a million characters: one table beats a million searches.
-        let table: std::collections::HashMap<char, u16> =
-            self.chars.iter().copied().zip(0..).collect();
-        text.char_indices()
-            .map(|(offset, char)| {
-                table
-                    .get(&char)
-                    .copied()
-                    .ok_or(UnknownChar { char, offset })
-            })
-            .collect()
+        let unknown = |(offset, char)| UnknownChar { char, offset };
+        match self.vocab() {
+            Vocab::Chars(_) => text
+                .char_indices()
+                .map(|at| self.token(at.1).ok_or_else(|| unknown(at)))
+                .collect(),
+            Vocab::Pieces(pieces) => byte_pair::encode(&pieces, &self.chars, text).map_err(unknown),
+        }
     }
 
     /// Turns tokens into text; a token that the vocabulary lacks becomes U+FFFD.
     #[must_use]
     pub fn decode(&self, tokens: &[u16]) -> String {
-        tokens
-            .iter()
-            .map(|&token| self.char(token).unwrap_or(char::REPLACEMENT_CHARACTER))
+        let vocab = self.vocab();
+        let Vocab::Chars(chars) = vocab else {
+            let mut text = String::new();
+            let mut decoder = Decoder::after(vocab, &[]);
+            for &token in tokens {
+                decoder.decode(vocab, token, |char| text.push(char));
+            }
+            return text;
+        };
+        let chars: Vec<char> = chars.chars().collect();
+        let char = |&token: &u16| chars.get(usize::from(token)).copied();
+        let chars = tokens.iter().map(char);
+        chars
+            .map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER))
             .collect()
     }
 }

@@ -165,7 +165,7 @@ fn blob_of_every_shape_loads_and_passes_its_self_test() {
             assert!(tensor.max_error.is_finite());
             assert_eq!(tensor.max_error > 0.0, tensor.kind != Kind::U32);
         }
-        let vocab = checkpoint::Vocabulary::of_chars(&checkpoint.vocab);
+        let vocab = checkpoint.vocabulary().unwrap();
         let bound = blob::max_len(&config, &vocab);
         assert!((blob.bytes.len()..blob.bytes.len() + 1024).contains(&bound));
     }

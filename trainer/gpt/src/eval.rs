@@ -125,8 +125,7 @@ pub fn report(args: &EvalArgs) -> Result<Report> {
         (None, None) => unreachable!("without a blob there is a run"),
     };
     let model = Model::from_bytes(&bytes)?;
-    let vocab: String = model.vocab().chars().collect();
-    let val = val_tokens(args.data.as_deref(), checkpoint.as_ref(), &model, &vocab)?;
+    let val = val_tokens(args.data.as_deref(), checkpoint.as_ref(), &model)?;
 
     let losses = score::transitions(&model, &val)?;
     let (first, second) = score::halves(&losses);
@@ -178,7 +177,6 @@ fn val_tokens(
     data: Option<&Path>,
     checkpoint: Option<&Checkpoint>,
     model: &Model<'_>,
-    vocab: &str,
 ) -> Result<Vec<u16>> {
     let expected = model.header().provenance.corpus_sha256;
     let corpus = match (data, checkpoint) {
@@ -190,7 +188,7 @@ fn val_tokens(
             corpus
         }
     };
-    let tokens = corpus.tokens(&Vocabulary::of_chars(vocab))?;
+    let tokens = corpus.tokens(&Vocabulary::from_bytes(model.header().vocab)?)?;
     let split = Split::of(tokens.len());
     Ok(tokens[split.val].to_vec())
 }

@@ -326,7 +326,7 @@ fn report_eval<B: TrainBackend>(trainer: &Trainer<B>, line: &Line, best: bool) -
     let from = trainer.to_checkpoint("", false);
     let text = sample::from_checkpoint(
         &from,
-        &sample::known(sample::PROMPT, &from.vocab),
+        &sample::known(sample::PROMPT, &trainer.text.vocab),
         0.8,
         trainer.settings.seed,
         trainer.settings.sample_len,
@@ -353,7 +353,7 @@ fn indented(text: &str) -> String {
 /// Prints and keeps samples, the loss on val and the next command.
 fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Result<()> {
     let best = Checkpoint::load(&runs::best_checkpoint(dir)?)?;
-    let prompt = &sample::known(sample::PROMPT, &best.vocab);
+    let prompt = &sample::known(sample::PROMPT, &trainer.text.vocab);
     let mut file = std::fs::File::create(dir.join(runs::SAMPLES))?;
     for temperature in [0.5, 0.8, 1.2] {
         let text = sample::from_checkpoint(&best, prompt, temperature, best.seed, 500)?;

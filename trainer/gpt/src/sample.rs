@@ -24,7 +24,7 @@ pub fn blob(from: &Checkpoint) -> Result<AlignedBytes> {
     Ok(blob::write(&from.config, &from.vocab, from.deployed(), provenance)?.bytes)
 }
 
-/// Continues `prompt` by `len` characters; the result starts with the prompt.
+/// Continues `prompt` by `len` tokens; the result starts with the prompt.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub fn from_checkpoint(
         ..Settings::default()
     };
     let mut sampler = Sampler::new(settings, seed)?;
-    let vocab = Vocabulary::of_chars(&from.vocab);
+    let vocab = from.vocabulary()?;
     let mut tokens = vocab.encode(prompt).with_context(|| {
         format!("the prompt {prompt:?} cannot be used; choose other characters")
     })?;
@@ -56,20 +56,19 @@ pub fn from_checkpoint(
     for &token in &tokens {
         session.feed(token)?;
     }
-    let mut text = prompt.to_owned();
     for _ in 0..len {
         let token = session.sample(&mut sampler);
-        text.push(vocab.char(token).unwrap_or(char::REPLACEMENT_CHARACTER));
+        tokens.push(token);
         session.feed(token)?;
     }
-    Ok(text)
+    Ok(vocab.decode(&tokens))
 }
 
 /// Drops the characters of `prompt` that the vocabulary lacks.
 #[must_use]
-pub fn known(prompt: &str, vocab: &str) -> String {
+pub fn known(prompt: &str, vocab: &Vocabulary) -> String {
     prompt
         .chars()
-        .filter(|&char| vocab.contains(char))
+        .filter(|&char| vocab.encode(char.encode_utf8(&mut [0; 4])).is_ok())
         .collect()
 }

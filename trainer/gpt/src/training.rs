@@ -338,7 +338,7 @@ impl<B: TrainBackend> Trainer<B> {
             settings: self.settings.to_json(),
             corpus_name: self.text.name.clone(),
             corpus_sha256: self.text.sha256,
-            vocab: self.text.vocab.to_chars(),
+            vocab: self.text.vocab.as_bytes().to_vec(),
             run: run.to_owned(),
             step: self.step,
             seed: self.settings.seed,

@@ -9,7 +9,7 @@ use crate::support::{
 use app::generate::{self, Request};
 use app::line::LINE_BYTES;
 use app::{TYPE_AHEAD_BYTES, prompt};
-use runtime::{Model, Session, Settings};
+use runtime::{Model, Session, Settings, Vocab};
 
 /// The text that the host makes of a prompt, and its logits hash.
 fn host(line: &str, request: Request) -> (String, u64) {
@@ -17,10 +17,10 @@ fn host(line: &str, request: Request) -> (String, u64) {
     let model = Model::from_bytes(&blob).unwrap();
     let mut state = vec![0; model.config().state_words()];
     let mut session = Session::new(&model, &mut state).unwrap();
-    let mut tokens = Vec::new();
-    prompt::encode(line, model.vocab(), &mut tokens);
+    let mut buffer = vec![0; Vocab::encode_len(line.len())];
+    let (tokens, _) = prompt::encode(line, model.vocab(), &mut buffer);
     let mut text = String::new();
-    let hash = generate::text(&mut session, &tokens, request, |c| text.push(c)).unwrap();
+    let hash = generate::text(&mut session, tokens, request, |c| text.push(c)).unwrap();
     (text, hash)
 }
 

@@ -8,7 +8,7 @@ use crate::support::{
 };
 use app::generate::{self, Request};
 use app::{RECORD_LEN, TYPE_AHEAD_BYTES, prompt};
-use runtime::{Model, Session};
+use runtime::{Model, Session, Vocab};
 
 /// What the host makes of a line in 40 characters, with CR LF.
 fn host(line: &str, seed: u64) -> String {
@@ -16,15 +16,15 @@ fn host(line: &str, seed: u64) -> String {
     let model = Model::from_bytes(&blob).unwrap();
     let mut state = vec![0; model.config().state_words()];
     let mut session = Session::new(&model, &mut state).unwrap();
-    let mut tokens = Vec::new();
-    prompt::encode(line, model.vocab(), &mut tokens);
+    let mut buffer = vec![0; Vocab::encode_len(line.len())];
+    let (tokens, _) = prompt::encode(line, model.vocab(), &mut buffer);
     let request = Request {
         seed,
         len: 40,
         ..Request::default()
     };
     let mut text = String::new();
-    generate::text(&mut session, &tokens, request, |c| text.push(c)).unwrap();
+    generate::text(&mut session, tokens, request, |c| text.push(c)).unwrap();
     text.replace('\n', "\r\n")
 }
 
