@@ -60,7 +60,7 @@ pub fn pieces(vocab: &Pieces<'_>) -> Vec<(Vec<u8>, f32)> {
     (0..vocab.len() as u16)
         .map(|token| {
             let score = match vocab.rank(token) {
-                0 => f32::NEG_INFINITY,
+                0 => NEVER,
                 rank => rank.into(),
             };
             (vocab.piece(token).unwrap_or_default().to_vec(), score)
