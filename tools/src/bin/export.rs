@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use checkpoint::blob::{self, TensorReport};
 use checkpoint::{AlignedBytes, Checkpoint, Corpus, CorpusError, Split, score, write_durably};
 use clap::Parser;
+use import::description;
 use runtime::format::FORMAT_VERSION;
 use runtime::{Layout, Model, Provenance};
 use tools::input::{self, Input};
@@ -31,6 +32,12 @@ struct Arguments {
     /// rewrite what they embed, so plain is what to publish
     #[arg(long, value_name = "NAME", default_value = "plain", value_parser = layout)]
     layout: Layout,
+    /// Shortens the context to so many tokens, for a board with less RAM
+    #[arg(long, value_name = "TOKENS")]
+    context: Option<u16>,
+    /// Writes the weights to a safetensors file and its description beside it, not a blob
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "layout"])]
+    safetensors: Option<PathBuf>,
     /// The text that the run was trained on, if it is not where the checkpoint says
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -57,12 +64,25 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     // The blob is on disk before the report starts, so a closed pipe loses text only.
     match input::open(arguments.input.as_deref())? {
-        Input::Checkpoint(path, checkpoint) => {
+        Input::Checkpoint(path, mut checkpoint) => {
+            if let Some(context_len) = arguments.context {
+                checkpoint.shorten(context_len)?;
+            }
+            if let Some(file) = &arguments.safetensors {
+                return to_safetensors(out, &path, &checkpoint, file);
+            }
             let export = export(&checkpoint, arguments.data.as_deref())?;
             let blob = blob::relayout(&export.blob, arguments.layout)?;
             save(&output, &blob)?;
             print_export(out, &path, &checkpoint, &export)?;
             print_blob(out, &output, &blob)
+        }
+        Input::Blob(path, _) if arguments.context.is_some() || arguments.safetensors.is_some() => {
+            bail!(
+                "{} is a blob, whose weights are rounded and whose self-test is for its context; \
+                 name the checkpoint that it was made of",
+                path.display()
+            )
         }
         Input::Blob(path, bytes) => {
             let blob = upgrade(&bytes, arguments.layout)
@@ -72,6 +92,29 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
             print_blob(out, &output, &blob)
         }
     }
+}
+
+/// Writes the deployed weights as safetensors and JSON.
+fn to_safetensors(
+    out: &mut dyn Write,
+    path: &Path,
+    checkpoint: &Checkpoint,
+    file: &Path,
+) -> anyhow::Result<()> {
+    let (tensors, json) = description::write(checkpoint)?;
+    let beside = file.with_extension("json");
+    for (file, bytes) in [(file, tensors.as_slice()), (&beside, json.as_bytes())] {
+        write_durably(file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    report::line(out, "checkpoint", &paths::display(path))?;
+    let wrote = format!(
+        "{}, {} bytes, and {}",
+        paths::display(file),
+        tensors.len(),
+        paths::display(&beside)
+    );
+    report::line(out, "wrote", &wrote)?;
+    Ok(())
 }
 
 fn save(output: &Path, blob: &AlignedBytes) -> anyhow::Result<()> {
@@ -115,13 +158,14 @@ fn export(checkpoint: &Checkpoint, data: Option<&Path>) -> anyhow::Result<Export
         Ok(corpus) => corpus,
         Err(error) => {
             let way_out = match error {
-                CorpusError::Read { .. } => "; if the text has moved, name it with --data FILE",
-                _ => "",
+                CorpusError::Read { .. } => "if the text has moved, name it with --data FILE",
+                CorpusError::Unknown => "--data FILE names one",
+                _ => "--data FILE names the text",
             };
             return Ok(Export {
                 blob: written.bytes,
                 tensors: written.tensors,
-                dev_blob: Err(format!("{error}{way_out}")),
+                dev_blob: Err(format!("{error}; {way_out}")),
                 notes: Vec::new(),
             });
         }
@@ -208,11 +252,7 @@ fn print_export(
         Err(reason) => {
             let losses = format!("{} as f32, not measured as blob", report::loss(before));
             report::line(out, "loss on dev", &losses)?;
-            report::line(
-                out,
-                "note",
-                &format!("{reason}; --data FILE names the text"),
-            )?;
+            report::line(out, "note", reason)?;
         }
     }
     Ok(())

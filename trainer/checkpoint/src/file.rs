@@ -111,6 +111,40 @@ impl Checkpoint {
         Vocabulary::from_bytes(&self.vocab)
     }
 
+    /// Shortens the context, for a board with less RAM; the weights stay, but for learned positions
+    /// that nothing can reach any more.
+    ///
+    /// # Errors
+    ///
+    /// A length of 0 or above the one that the model has.
+    pub fn shorten(&mut self, context_len: u16) -> Result<(), ContextError> {
+        let longest = self.config.context_len;
+        if !(1..=longest).contains(&context_len) {
+            return Err(ContextError {
+                longest,
+                found: context_len,
+            });
+        }
+        self.config.context_len = context_len;
+        let all = [
+            &mut self.weights,
+            &mut self.ema,
+            &mut self.moment_1,
+            &mut self.moment_2,
+        ];
+        for tensor in all
+            .into_iter()
+            .flatten()
+            .filter(|tensor| tensor.name == "w_pos")
+        {
+            tensor
+                .data
+                .truncate(usize::from(context_len) * usize::from(self.config.d_model));
+            tensor.shape = vec![context_len.into(), self.config.d_model.into()];
+        }
+        Ok(())
+    }
+
     /// Encodes the checkpoint as the bytes of its file.
     ///
     /// # Errors
@@ -262,6 +296,24 @@ mod floats {
         input.deserialize_bytes(Floats)
     }
 }
+
+/// A context that a model cannot be shortened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextError {
+    /// Context of the model.
+    pub longest: u16,
+    /// Length asked for.
+    pub found: u16,
+}
+
+impl fmt::Display for ContextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { longest, found } = self;
+        write!(f, "the context can be 1 to {longest} tokens, not {found}")
+    }
+}
+
+impl std::error::Error for ContextError {}
 
 /// Why bytes are no checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]

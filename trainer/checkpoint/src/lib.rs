@@ -36,7 +36,7 @@ pub use blob::{Blob, BlobError};
 pub use boards::{BOARDS, Board, BoardError};
 pub use corpus::{Corpus, CorpusError, Split};
 pub use durable::write_durably;
-pub use file::{Checkpoint, FileError, FormatError, NamedTensor};
+pub use file::{Checkpoint, ContextError, FileError, FormatError, NamedTensor};
 pub use origin::Origin;
 pub use score::{ScoreError, Streaming};
 pub use soft::{SoftError, SoftTargets};
