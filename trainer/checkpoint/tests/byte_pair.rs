@@ -74,9 +74,7 @@ fn by_the_rule(pieces: &[(Vec<u8>, f32)], text: &str) -> Vec<u16> {
 fn on_the_device(vocab: Vocab<'_>, text: &str) -> Vec<u16> {
     let mut tokens = vec![0; Vocab::encode_len(text.len())];
     let mut scratch = tokens.clone();
-    let n = vocab.encode(text.chars(), &mut tokens, &mut scratch, |char| {
-        {}
-    });
+    let n = vocab.encode(text.chars(), &mut tokens, &mut scratch, |char| {});
     tokens.truncate(n);
     tokens
 }

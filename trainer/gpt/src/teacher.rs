@@ -117,11 +117,11 @@ pub fn soft_targets<B: TrainBackend>(
 
 fn check(teacher: &Checkpoint, text: &Text, settings: &Settings) -> Result<()> {
     let run = &teacher.run;
-    if teacher.vocab != text.vocab.to_chars() {
+    if teacher.vocab != text.vocab.as_bytes() {
         bail!(
-            "teacher {run} knows {} characters, the text has {}; a teacher must have the same \
+            "teacher {run} knows {} tokens, the text has {}; a teacher must have the same \
              vocabulary, so train it on the same text",
-            teacher.vocab.chars().count(),
+            teacher.config.vocab_size,
             text.vocab.len()
         );
     }
