@@ -74,7 +74,7 @@ fn by_the_rule(pieces: &[(Vec<u8>, f32)], text: &str) -> Vec<u16> {
 fn on_the_device(vocab: Vocab<'_>, text: &str) -> Vec<u16> {
     let mut tokens = vec![0; Vocab::encode_len(text.len())];
     let mut scratch = tokens.clone();
-    let n = vocab.encode(text.chars(), &mut tokens, &mut scratch, |char| {});
+    let n = vocab.encode(text.chars(), &mut tokens, &mut scratch, |_| {});
     tokens.truncate(n);
     tokens
 }
@@ -148,7 +148,7 @@ fn characters_without_a_token_are_unknown_when_there_are_no_bytes() {
     let n = vocab
         .vocab()
         .encode("aéb".chars(), &mut tokens, &mut [0; 6], |c| {
-            unknown.push(c)
+            unknown.push(c);
         });
     assert_eq!((&tokens[..n], unknown.as_str()), (&[2][..], "é"));
     // buffers that are too short take what fits
@@ -191,7 +191,7 @@ fn tables_that_are_wrong_do_not_load() {
         // Whatever is accepted encodes and decodes without a panic.
         if let Ok(vocab) = Vocabulary::from_bytes(&bytes) {
             let tokens = on_the_device(vocab.vocab(), "a bad cab\u{10FFFF}");
-            vocab.decode(&tokens);
+            let _ = vocab.decode(&tokens);
         }
     }
 }

@@ -92,12 +92,11 @@ impl<'a> TorchFile<'a> {
         prefix: &str,
         ignore: impl Fn(&str) -> bool,
     ) -> Result<Tensors<'static>, ImportError> {
-        let pairs = self
-            .pickle
-            .pairs(dict)
-            .ok_or_else(|| wrong("a dictionary of tensors"))?;
+        // A copy, because reading a tensor moves through the archive.
+        let pairs = self.pickle.pairs(dict).map(<[_]>::to_vec);
+        let pairs = pairs.ok_or_else(|| wrong("a dictionary of tensors"))?;
         let mut tensors = Tensors::default();
-        for (name, value) in pairs.to_vec() {
+        for (name, value) in pairs {
             let name = self
                 .pickle
                 .text(name)
