@@ -11,7 +11,7 @@ use crate::board::{Chip, TYPE_AHEAD_BYTES};
 use crate::command::{Command, HELP, Seed};
 use crate::console::{Console, Lost};
 use crate::generate::Request;
-use crate::line::{Edit, LINE_BYTES, LineEditor};
+use crate::line::{Edit, LineEditor};
 use crate::log::info;
 use crate::prompt;
 use crate::report::{About, Fault, LastText, Speed};

@@ -165,8 +165,16 @@ impl fmt::Display for Speed {
         if last.tokens == 0 {
             return f.write_str("no text yet\n");
         }
-        let unit = if last.byte_pairs { "token" } else { "character" };
-        write!(f, "prompt {} {unit}s, text {} {unit}s", last.prompt, last.tokens)?;
+        let unit = if last.byte_pairs {
+            "token"
+        } else {
+            "character"
+        };
+        write!(
+            f,
+            "prompt {} {unit}s, text {} {unit}s",
+            last.prompt, last.tokens
+        )?;
         if last.byte_pairs {
             write!(f, " ({} characters)", last.characters)?;
         }
@@ -215,10 +223,7 @@ mod tests {
         let said = "500000 us, 20.0 characters/s, 6250000 cycles/character\n";
         assert!(std::format!("{speed}").contains(said), "{speed}");
         let one = Speed {
-            last: LastText {
-                tokens: 1,
-                ..last
-            },
+            last: LastText { tokens: 1, ..last },
             ..speed
         };
         assert!(!std::format!("{one}").contains("/s"), "{one}");

@@ -73,8 +73,7 @@ fn by_the_rule(pieces: &[(Vec<u8>, f32)], text: &str) -> Vec<u16> {
 
 fn on_the_device(vocab: Vocab<'_>, text: &str) -> Vec<u16> {
     let mut tokens = vec![0; Vocab::encode_len(text.len())];
-    let mut scratch = tokens.clone();
-    let n = vocab.encode(text.chars(), &mut tokens, &mut scratch, |_| {});
+    let n = vocab.encode(text.chars(), &mut tokens, |_| {});
     tokens.truncate(n);
     tokens
 }
@@ -144,17 +143,13 @@ fn characters_without_a_token_are_unknown_when_there_are_no_bytes() {
     assert_eq!(vocab.encode("abba").unwrap(), [2, 1, 0]);
     assert_eq!(vocab.encode("abé").unwrap_err().offset, 2);
     let mut unknown = String::new();
-    let mut tokens = [0; 6];
+    let mut tokens = [0; 12];
     let n = vocab
         .vocab()
-        .encode("aéb".chars(), &mut tokens, &mut [0; 6], |c| {
-            unknown.push(c);
-        });
+        .encode("aéb".chars(), &mut tokens, |c| unknown.push(c));
     assert_eq!((&tokens[..n], unknown.as_str()), (&[2][..], "é"));
     // buffers that are too short take what fits
-    let n = vocab
-        .vocab()
-        .encode("bbbb".chars(), &mut [0; 2], &mut [0; 2], |_| {});
+    let n = vocab.vocab().encode("bbbb".chars(), &mut [0; 4], |_| {});
     assert_eq!(n, 2);
 }
 
