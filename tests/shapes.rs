@@ -1,7 +1,7 @@
 //! Small models of every shape that a configuration can describe.
 
 use checkpoint::{AlignedBytes, Checkpoint, blob, synthetic};
-use runtime::{Activation, Config, Norm, Position, Provenance};
+use runtime::{Activation, Config, Kinds, Norm, Position, Provenance};
 
 /// A small model with every optional part switched off.
 pub const PLAIN: Config = Config {
@@ -65,6 +65,16 @@ pub fn all() -> Vec<Config> {
 /// If the checkpoint cannot be exported; synthetic ones can.
 #[must_use]
 pub fn blob_of(checkpoint: &Checkpoint) -> AlignedBytes {
+    blob_as(checkpoint, Kinds::W8)
+}
+
+/// Writes the blob of a checkpoint with tensors of these kinds.
+///
+/// # Panics
+///
+/// As [`blob_of`].
+#[must_use]
+pub fn blob_as(checkpoint: &Checkpoint, kinds: Kinds) -> AlignedBytes {
     let provenance = Provenance {
         run: "parity",
         corpus_sha256: [0; 32],
@@ -74,7 +84,7 @@ pub fn blob_of(checkpoint: &Checkpoint) -> AlignedBytes {
         dev_blob: 0.0,
     };
     let (config, vocab) = (&checkpoint.config, &checkpoint.vocab);
-    match blob::write(config, vocab, checkpoint.deployed(), provenance) {
+    match blob::write_as(config, kinds, vocab, checkpoint.deployed(), provenance) {
         Ok(blob) => blob.bytes,
         Err(error) => panic!("{error}"),
     }

@@ -32,6 +32,15 @@ impl Kinds {
     /// All matrices int8.
     pub const W8: Self = Self(0);
 
+    /// All tensors [`Kind::F32`], but the angles: nothing is quantised.
+    pub const F32: Self = Self(u32::MAX);
+
+    /// Returns whether these are [`Kinds::F32`], which a build without the feature `f32` does not read.
+    #[must_use]
+    pub const fn is_f32(self) -> bool {
+        cfg!(feature = "f32") && self.0 == Self::F32.0
+    }
+
     /// Returns the kinds that a blob's header states; see [`Kinds::check`].
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
@@ -80,7 +89,7 @@ impl Kinds {
     /// Checks that a model of this configuration may have these kinds; returns the first matrix that
     /// may not.
     pub(crate) fn check(self, config: &Config) -> Result<(), TensorId> {
-        if self == Self::W8 {
+        if self == Self::W8 || self.is_f32() {
             return Ok(());
         }
         for id in MATRICES {

@@ -17,6 +17,8 @@ compile_error!("a blob is little-endian and is used in place: the target must be
 mod config;
 mod crc;
 pub mod fixed;
+#[cfg(feature = "f32")]
+mod float;
 pub mod format;
 pub mod kernel;
 mod kinds;

@@ -9,7 +9,7 @@ use crate::kernel::Weights;
 use crate::layout::Layout;
 use crate::ops::{self, AttendScratch, Gains, Matrix};
 use crate::part::{part, part_mut, split};
-use crate::state::State;
+use crate::state::{Plan, State};
 use crate::tensor::{self, Kind, TensorId, TensorMap, TensorSpec};
 use crate::vocab::Vocab;
 
@@ -47,7 +47,12 @@ impl<'a> Model<'a> {
             total_len: parsed.total_len,
             crc: parsed.crc,
         };
-        for id in tensor::ALL {
+        let exponents = if model.header.kinds.is_f32() {
+            [].as_slice()
+        } else {
+            tensor::ALL.as_slice()
+        };
+        for &id in exponents {
             let of_layer = tensor::is_of_layer(id);
             let n_layer = if of_layer { model.config().n_layer } else { 1 };
             for layer in 0..usize::from(n_layer) {
@@ -107,6 +112,40 @@ impl<'a> Model<'a> {
     #[must_use]
     pub const fn tensor_bytes(&self) -> &'a [u8] {
         self.tensors
+    }
+
+    /// Returns the sizes of the buffers of a session.
+    pub(crate) const fn plan(&self) -> Plan {
+        #[cfg(feature = "f32")]
+        if self.header.kinds.is_f32() {
+            return Plan::new_f32(self.config());
+        }
+        Plan::new(self.config())
+    }
+
+    /// Returns the RAM of a [`Session`](crate::Session) in `u32` words, `kv_cache` included: that of
+    /// [`Config::state_words`], and more for a blob of [`Kinds::F32`](crate::Kinds::F32).
+    #[must_use]
+    pub const fn state_words(&self) -> usize {
+        self.plan().words
+    }
+
+    /// Returns the RAM of a [`Session`](crate::Session) in bytes, `kv_cache` included.
+    #[must_use]
+    pub const fn state_bytes(&self) -> usize {
+        4 * self.state_words()
+    }
+
+    /// Returns the elements of a tensor of `f32`; none when the model has no such tensor.
+    #[cfg(feature = "f32")]
+    pub(crate) fn floats(&self, id: TensorId, layer: usize) -> &'a [f32] {
+        let (rows, cols) = self.shape(id);
+        cast(self.bytes(id, layer, 0, 4 * rows * cols))
+    }
+
+    /// Returns how far each angle turns per position, in 2^-32 turns.
+    pub(crate) fn angle_steps(&self) -> &'a [u32] {
+        cast(self.bytes(TensorId::AngleStep, 0, 0, 4 * self.config().n_angle()))
     }
 
     fn bytes(&self, id: TensorId, layer: usize, skip: usize, len: usize) -> &'a [u8] {
@@ -195,6 +234,10 @@ impl<'a> Model<'a> {
     /// `slot` is the token's place in `kv_cache`, `n` the number of slots that attention sees, and
     /// `pos` the token's position, modulo 2^32.
     pub(crate) fn forward(&self, state: &mut State<'_>, token: u16, at: Place, head: bool) {
+        #[cfg(feature = "f32")]
+        if self.header.kinds.is_f32() {
+            return self.forward_f32(state, token, at, head);
+        }
         let config = self.config();
         let d_model = usize::from(config.d_model);
 
@@ -249,10 +292,8 @@ impl<'a> Model<'a> {
         }
         // NOTE: angles are 2^-32 turns and wrap, so a position may grow without end: the angle
         // between two positions stays exact.
-        let steps = self.bytes(TensorId::AngleStep, 0, 0, 4 * self.config().n_angle());
-        let steps: &[u32] = cast(steps);
         let (angles, _) = state.angles.as_chunks_mut::<2>();
-        for (angle, step) in angles.iter_mut().zip(steps) {
+        for (angle, step) in angles.iter_mut().zip(self.angle_steps()) {
             let (sin, cos) = fixed::sin_cos(step.wrapping_mul(pos));
             *angle = [sin, cos];
         }

@@ -85,11 +85,11 @@ impl<'m> Session<'m> {
     ///
     /// # Errors
     ///
-    /// When `memory` is shorter than [`Config::state_words`](crate::Config::state_words).
+    /// When `memory` is shorter than [`Model::state_words`].
     pub fn new(model: &'m Model<'m>, memory: &'m mut [u32]) -> Result<Self, StateTooSmall> {
         Ok(Self {
             model,
-            state: State::new(model.config(), memory)?,
+            state: State::new(model.config(), model.plan(), memory)?,
             pos: 0,
             start: 0,
             done: 0,

@@ -50,7 +50,7 @@ impl Plan {
         // projections and scores; the hidden layer; logits and the order that sampling makes.
         let attention = config.qkv_dim() + context_len;
         let head = vocab_size + vocab_size.div_ceil(2);
-        let mut plan = Self {
+        let plan = Self {
             words: 0,
             d_model,
             angles: 2 * config.n_angle(),
@@ -63,6 +63,21 @@ impl Plan {
             scales: n_cached.div_ceil(2),
             cache: n_head_cached * head_words(context_len, config.head_dim()),
         };
+        plan.with_words()
+    }
+
+    /// Plans the buffers of the `f32` pass, which quantises nothing: its cache has whole numbers.
+    #[cfg(feature = "f32")]
+    pub(crate) const fn new_f32(config: &Config) -> Self {
+        let mut plan = Self::new(config);
+        (plan.weights, plan.x_q, plan.lanes, plan.scales) = (0, 0, 0, 0);
+        plan.cache = config.n_layer as usize * config.kv_dim() * config.context_len as usize;
+        plan.with_words()
+    }
+
+    /// Returns the plan with the sum of its buffers.
+    const fn with_words(self) -> Self {
+        let mut plan = self;
         plan.words = 2 * plan.d_model
             + plan.angles
             + plan.scratch
@@ -135,8 +150,8 @@ pub(crate) struct State<'m> {
 /// - `k_scale`, `v_scale`: `[n_layer, n_kv_head, context_len]`
 #[derive(Debug)]
 pub(crate) struct KvCache<'m> {
-    k: &'m mut [u32],
-    v: &'m mut [u32],
+    pub(crate) k: &'m mut [u32],
+    pub(crate) v: &'m mut [u32],
     k_scale: &'m mut [u16],
     v_scale: &'m mut [u16],
     context_len: usize,
@@ -211,8 +226,11 @@ impl KvCache<'_> {
 
 impl<'m> State<'m> {
     /// Splits the caller's memory; its contents do not matter.
-    pub(crate) fn new(config: &Config, memory: &'m mut [u32]) -> Result<Self, StateTooSmall> {
-        let plan = Plan::new(config);
+    pub(crate) fn new(
+        config: &Config,
+        plan: Plan,
+        memory: &'m mut [u32],
+    ) -> Result<Self, StateTooSmall> {
         if memory.len() < plan.words {
             return Err(StateTooSmall {
                 needed: 4 * plan.words,
@@ -225,9 +243,6 @@ impl<'m> State<'m> {
             rest = tail;
             head
         };
-        let n_cached = usize::from(config.n_layer)
-            * usize::from(config.context_len)
-            * usize::from(config.n_kv_head);
         Ok(Self {
             x: cast_slice_mut(take(plan.d_model)),
             h: cast_slice_mut(take(plan.d_model)),
@@ -242,8 +257,8 @@ impl<'m> State<'m> {
                 config.context_len.into(),
             ),
             kv_cache: KvCache {
-                k_scale: part_mut(cast_slice_mut(take(plan.scales)), 0, n_cached),
-                v_scale: part_mut(cast_slice_mut(take(plan.scales)), 0, n_cached),
+                k_scale: cast_slice_mut(take(plan.scales)),
+                v_scale: cast_slice_mut(take(plan.scales)),
                 k: take(plan.cache),
                 v: take(plan.cache),
                 context_len: config.context_len.into(),

@@ -20,6 +20,8 @@ pub enum Kind {
         /// may have fewer.
         group: u32,
     },
+    /// `f32` `[rows, cols]`, row-major in every layout.
+    F32,
     /// `i16` `[cols]`, zeros to 4 bytes, an `i32` exponent: the value is `g * 2^exponent`.
     G16,
     /// `i32` `[cols]` in activation units, 2^-16.
@@ -185,6 +187,9 @@ impl TensorId {
     /// Returns the same as [`TensorId::shape`] with the kind that the blob's header states.
     const fn shape_in(self, config: &Config, kinds: Kinds) -> Option<(u32, u32, Kind)> {
         match self.shape(config) {
+            Some((rows, cols, kind)) if kinds.is_f32() && !matches!(kind, Kind::U32) => {
+                Some((rows, cols, Kind::F32))
+            }
             Some((rows, cols, Kind::W8)) if cfg!(feature = "w4") => {
                 Some((rows, cols, kinds.of(self)))
             }
@@ -224,7 +229,7 @@ const fn byte_len(rows: u32, cols: u32, kind: Kind, layout: Layout) -> u64 {
             rows_filled * n_group * (group as u64 / 2 + 2) + 4
         }
         Kind::G16 => (2 * rows * cols).next_multiple_of(4) + 4,
-        Kind::I32 | Kind::U32 => 4 * rows * cols,
+        Kind::F32 | Kind::I32 | Kind::U32 => 4 * rows * cols,
     }
 }
 

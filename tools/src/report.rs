@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use checkpoint::BOARDS;
 use checkpoint::blob::TensorReport;
-use runtime::{Config, Kind};
+use runtime::{Kind, Model};
 
 /// Prints one line: a label in a column of its own, then the rest.
 ///
@@ -56,6 +56,7 @@ pub const fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::W8 => "int8",
         Kind::W4 { .. } => "int4",
+        Kind::F32 => "f32",
         Kind::G16 => "i16",
         Kind::I32 => "i32",
         Kind::U32 => "u32",
@@ -68,8 +69,8 @@ pub const fn kind(kind: Kind) -> &'static str {
 /// # Errors
 ///
 /// What `out` reports.
-pub fn fit(out: &mut dyn Write, config: &Config, blob_len: usize) -> io::Result<()> {
-    let ram = config.state_bytes();
+pub fn fit(out: &mut dyn Write, model: &Model<'_>) -> io::Result<()> {
+    let (blob_len, ram) = (model.len(), model.state_bytes());
     line(out, "RAM", &format!("{ram} bytes, kv_cache included"))?;
     for board in &BOARDS {
         let verdict = match board.check(blob_len, ram) {

@@ -47,7 +47,7 @@ impl fmt::Display for Row<'_> {
             f,
             "{} us | {} B | ",
             self.longest_us,
-            self.model.config().state_bytes()
+            self.model.state_bytes()
         )?;
         match self.stack {
             Some(stack) => writeln!(f, "{} B |", stack.used),

@@ -31,7 +31,7 @@ pub(crate) fn boot<'s, S: Read + ReadReady + Write>(
         model.header().provenance.run,
         model.config().n_params(),
         model.len(),
-        model.config().state_bytes(),
+        model.state_bytes(),
     );
     let _ = write!(console, "CRC-32 {:08x} ok, self-test ", model.crc());
     let mut session = Session::new(model, state).map_err(Fault::State)?;
@@ -39,7 +39,7 @@ pub(crate) fn boot<'s, S: Read + ReadReady + Write>(
     let _ = writeln!(console, "{hash:016x} ok");
     info!(
         "self-test ok, {=usize} bytes of {=usize} in use",
-        model.config().state_bytes(),
+        model.state_bytes(),
         found
     );
     Ok(session)

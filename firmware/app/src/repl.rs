@@ -169,7 +169,7 @@ where
             Some(ms) => self.print(format_args!(", the watchdog waits {ms} ms\n")),
             None => self.print(format_args!(", no watchdog\n")),
         }
-        let needed = self.model.map_or(0, |model| model.config().state_bytes());
+        let needed = self.model.map_or(0, |model| model.state_bytes());
         let state_bytes = self.state_bytes;
         self.print(format_args!(
             "RAM {needed} of {state_bytes} bytes for the model"

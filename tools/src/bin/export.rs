@@ -10,7 +10,7 @@ use checkpoint::{AlignedBytes, Checkpoint, Corpus, CorpusError, Split, score, wr
 use clap::Parser;
 use import::description;
 use runtime::format::FORMAT_VERSION;
-use runtime::{Layout, Model, Provenance};
+use runtime::{Kinds, Layout, Model, Provenance};
 use tools::input::{self, Input};
 use tools::{paths, report};
 
@@ -32,6 +32,9 @@ struct Arguments {
     /// rewrite what they embed, so plain is what to publish
     #[arg(long, value_name = "NAME", default_value = "plain", value_parser = layout)]
     layout: Layout,
+    /// Keeps the weights as `f32`, for the host and for boards with an FPU
+    #[arg(long)]
+    f32: bool,
     /// Shortens the context to so many tokens, for a board with less RAM
     #[arg(long, value_name = "TOKENS")]
     context: Option<u16>,
@@ -71,13 +74,16 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
             if let Some(file) = &arguments.safetensors {
                 return to_safetensors(out, &path, &checkpoint, file);
             }
-            let export = export(&checkpoint, arguments.data.as_deref())?;
+            let kinds = if arguments.f32 { Kinds::F32 } else { Kinds::W8 };
+            let export = export(&checkpoint, kinds, arguments.data.as_deref())?;
             let blob = blob::relayout(&export.blob, arguments.layout)?;
             save(&output, &blob)?;
             print_export(out, &path, &checkpoint, &export)?;
             print_blob(out, &output, &blob)
         }
-        Input::Blob(path, _) if arguments.context.is_some() || arguments.safetensors.is_some() => {
+        Input::Blob(path, _)
+            if arguments.f32 || arguments.context.is_some() || arguments.safetensors.is_some() =>
+        {
             bail!(
                 "{} is a blob, whose weights are rounded and whose self-test is for its context; \
                  name the checkpoint that it was made of",
@@ -129,7 +135,7 @@ struct Export {
     notes: Vec<String>,
 }
 
-fn export(checkpoint: &Checkpoint, data: Option<&Path>) -> anyhow::Result<Export> {
+fn export(checkpoint: &Checkpoint, kinds: Kinds, data: Option<&Path>) -> anyhow::Result<Export> {
     let provenance = Provenance {
         run: &checkpoint.run,
         corpus_sha256: checkpoint.corpus_sha256,
@@ -138,8 +144,9 @@ fn export(checkpoint: &Checkpoint, data: Option<&Path>) -> anyhow::Result<Export
         dev_f32: checkpoint.deployed_dev() as f32,
         dev_blob: f32::NAN,
     };
-    let written = blob::write(
+    let written = blob::write_as(
         &checkpoint.config,
+        kinds,
         &checkpoint.vocab,
         checkpoint.deployed(),
         provenance,
@@ -278,7 +285,7 @@ fn print_upgrade(
 
 fn print_blob(out: &mut dyn Write, output: &Path, blob: &AlignedBytes) -> anyhow::Result<()> {
     let model = Model::from_bytes(blob)?;
-    report::fit(out, model.config(), model.len())?;
+    report::fit(out, &model)?;
     let wrote = format!(
         "{}, {} bytes, CRC-32 {:08x}",
         paths::display(output),

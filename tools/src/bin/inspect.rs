@@ -46,7 +46,7 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     print_header(out, &model, &bytes[..model.len()])?;
     let passed = print_golden(out, &model)?;
     print_tensors(out, &model)?;
-    report::fit(out, model.config(), model.len())?;
+    report::fit(out, &model)?;
     if passed {
         Ok(())
     } else {
@@ -174,7 +174,7 @@ fn print_golden(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<bool> 
     for token in golden.tokens() {
         decoder.decode(model.vocab(), token, |char| prompt.push(char));
     }
-    let mut state = vec![0; model.config().state_words()];
+    let mut state = vec![0; model.state_words()];
     let result = Session::new(model, &mut state)?.self_test();
     let verdict = match result {
         Ok(_) => "passed here".to_string(),
@@ -238,6 +238,11 @@ fn largest(spec: &TensorSpec, bytes: &[u8]) -> String {
         Kind::I32 => {
             let units = words.iter().map(|word| word.unsigned_abs()).max();
             f64::from(units.unwrap_or(0)) / f64::from(ONE)
+        }
+        Kind::F32 => {
+            let largest =
+                |max: f32, &word: &i32| max.max(f32::from_bits(word.cast_unsigned()).abs());
+            words.iter().fold(0.0, largest).into()
         }
         Kind::G16 => {
             let gains = halves(&bytes[..2 * spec.cols as usize]);

@@ -51,7 +51,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         )
     })?;
     let model = Model::from_bytes(&bytes).with_context(|| path.display().to_string())?;
-    let mut state = vec![0; model.config().state_words()];
+    let mut state = vec![0; model.state_words()];
     let mut session = Session::new(&model, &mut state)?;
     session.self_test()?;
     if let Some(prompt) = &arguments.prompt {

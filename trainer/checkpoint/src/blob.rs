@@ -61,7 +61,22 @@ pub fn write(
     weights: &[NamedTensor],
     provenance: Provenance<'_>,
 ) -> Result<Blob, BlobError> {
-    let (section, tensors) = write_section(config, weights)?;
+    write_as(config, Kinds::W8, vocab, weights, provenance)
+}
+
+/// Writes a blob as [`write`] does, with tensors of these kinds.
+///
+/// # Errors
+///
+/// As [`write`], and kinds that the configuration cannot have.
+pub fn write_as(
+    config: &Config,
+    kinds: Kinds,
+    vocab: &[u8],
+    weights: &[NamedTensor],
+    provenance: Provenance<'_>,
+) -> Result<Blob, BlobError> {
+    let (section, tensors) = write_section(config, kinds, weights)?;
     let header = |prompt, logits_hash| Header {
         config: *config,
         vocab,
@@ -70,7 +85,7 @@ pub fn write(
             prompt,
             logits_hash,
         },
-        kinds: Kinds::W8,
+        kinds,
     };
     // The runtime itself continues the prompt and hashes the logits, so that the test holds for
     // every build of it. Each pass works on a valid blob whose hash is not known yet.
@@ -124,16 +139,22 @@ pub fn relayout(blob: &[u8], to: Layout) -> Result<AlignedBytes, BlobError> {
 /// Returns an upper bound of the bytes of a blob, before there are weights.
 #[must_use]
 pub fn max_len(config: &Config, vocab: &Vocabulary) -> usize {
-    PRELUDE_LEN + HEADER_ROOM + vocab.as_bytes().len() + section_len(config) + TRAILER_LEN
+    PRELUDE_LEN
+        + HEADER_ROOM
+        + vocab.as_bytes().len()
+        + section_len(config, Kinds::W8)
+        + TRAILER_LEN
 }
 
-fn section_len(config: &Config) -> usize {
+fn section_len(config: &Config, kinds: Kinds) -> usize {
     let end = |spec: TensorSpec| (spec.offset + spec.len).next_multiple_of(TENSOR_ALIGN);
-    config.tensors().last().map_or(0, end) as usize
+    let specs = config.tensors_in(kinds, Layout::Plain);
+    specs.last().map_or(0, end) as usize
 }
 
 fn write_section(
     config: &Config,
+    kinds: Kinds,
     weights: &[NamedTensor],
 ) -> Result<(Vec<u8>, Vec<TensorReport>), BlobError> {
     config
@@ -145,9 +166,9 @@ fn write_section(
             return Err(BlobError::Unexpected(tensor.name.clone()));
         }
     }
-    let mut section = vec![0; section_len(config)];
+    let mut section = vec![0; section_len(config, kinds)];
     let mut reports = Vec::new();
-    for spec in config.tensors() {
+    for spec in config.tensors_in(kinds, Layout::Plain) {
         let name = spec.to_string();
         let out = &mut section[spec.offset as usize..][..spec.len as usize];
         let max_error = if spec.kind == Kind::U32 {
@@ -207,6 +228,12 @@ fn write_tensor(spec: &TensorSpec, tensor: &NamedTensor, out: &mut [u8]) -> Resu
             for (index, (&x, &w)) in tensor.data.iter().zip(&rows.w).enumerate() {
                 record(x, f64::from(w) * rows.scale(index / cols));
             }
+        }
+        Kind::F32 => {
+            if let Some(index) = tensor.data.iter().position(|x| !x.is_finite()) {
+                return Err(not_finite(index));
+            }
+            put(out, 0, &tensor.data);
         }
         Kind::G16 => {
             let (gains, exponent) = quantize_gains(&tensor.data).map_err(not_finite)?;
@@ -269,7 +296,7 @@ fn to_bytes(tokens: &[u16]) -> Vec<u8> {
 }
 
 fn continue_greedily(model: &Model<'_>) -> Result<Vec<u8>, BlobError> {
-    let mut state = vec![0; model.config().state_words()];
+    let mut state = vec![0; model.state_words()];
     let mut session = Session::new(model, &mut state).map_err(|_| BlobError::SelfTest)?;
     let greedy = Settings {
         temperature: 0.0,
@@ -289,7 +316,7 @@ fn continue_greedily(model: &Model<'_>) -> Result<Vec<u8>, BlobError> {
 }
 
 fn golden_hash(model: &Model<'_>) -> Result<u64, BlobError> {
-    let mut state = vec![0; model.config().state_words()];
+    let mut state = vec![0; model.state_words()];
     let mut session = Session::new(model, &mut state).map_err(|_| BlobError::SelfTest)?;
     Ok(match session.self_test() {
         Ok(hash) => hash,

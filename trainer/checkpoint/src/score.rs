@@ -143,7 +143,7 @@ fn feed_all(
         token,
         vocab_size: model.config().vocab_size,
     };
-    let mut state = vec![0; model.config().state_words()];
+    let mut state = vec![0; model.state_words()];
     // The buffer is as long as the configuration asks for.
     let mut session = Session::new(model, &mut state).map_err(|_| ScoreError::State)?;
     for (index, pair) in tokens.windows(2).enumerate() {

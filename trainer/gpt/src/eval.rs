@@ -147,7 +147,7 @@ pub fn report(args: &EvalArgs) -> Result<Report> {
         step: u64::from(provenance.step),
         seed: provenance.seed,
         n_params: model.config().n_params(),
-        state_bytes: model.config().state_bytes(),
+        state_bytes: model.state_bytes(),
         seconds: checkpoint.as_ref().map(|from| from.seconds),
         origin: runs::dir(provenance.run)
             .ok()

@@ -38,7 +38,7 @@ pub fn from_checkpoint(
 ) -> Result<String> {
     let bytes = blob(from)?;
     let model = Model::from_bytes(&bytes)?;
-    let mut state = vec![0; model.config().state_words()];
+    let mut state = vec![0; model.state_words()];
     let mut session = Session::new(&model, &mut state)?;
     let settings = Settings {
         temperature,

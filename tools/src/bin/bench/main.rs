@@ -209,7 +209,7 @@ fn speed_rows(name: &str, path: &Path, core: &Core, run: &Run) -> anyhow::Result
 
 /// Returns the logits hash of the text that the program `speed` feeds.
 fn host_hash(model: &Model<'_>) -> anyhow::Result<u64> {
-    let mut state = vec![0; model.config().state_words()];
+    let mut state = vec![0; model.state_words()];
     let mut session = Session::new(model, &mut state)?;
     let mut hash = LogitsHash::new();
     let mut token = 0;
