@@ -188,7 +188,7 @@ pub(crate) fn gelu(x: &mut [f32]) {
 /// Added to a small number, it leaves the nearest integer in the lowest bits of the mantissa.
 const ROUND: f32 = 12_582_912.0;
 /// ln(2) in two parts; the first has few bits, so that its small multiples are exact.
-const LN_2: [f32; 2] = [0.693_359_375, -2.121_944_4e-4];
+const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 
 /// Computes `e^x` within 2 units in the last place, for `x` within -87..=88; beyond, of the end.
 ///
@@ -206,7 +206,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     p = p * r + 8.333_452e-3;
     p = p * r + 4.166_579_6e-2;
     p = p * r + 1.666_666_5e-1;
-    p = p * r + 5.000_000_1e-1;
+    p = p * r + 0.5;
     let p = p * r * r + r + 1.0;
     p * f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23))
 }

@@ -1,4 +1,4 @@
-//! Tokens per second on one thread of this machine: `cargo bench -p import`.
+//! Tokens per second on one thread of this machine: `cd tools/speed && cargo bench`.
 //!
 //! A text of 256 tokens by stories260K, or by random weights of its shape where `CHAPBOOK_PEERS` does
 //! not name its folder; the time does not depend on the weights.
