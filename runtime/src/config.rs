@@ -102,15 +102,36 @@ pub enum ConfigError {
         found: u32,
     },
     /// `d_model` is not a multiple of `n_head`.
-    HeadsDoNotDivideModel,
+    HeadsDoNotDivideModel {
+        /// Value found.
+        d_model: u16,
+        /// Value found.
+        n_head: u16,
+    },
     /// `n_head` is not a multiple of `n_kv_head`.
-    KvHeadsDoNotDivideHeads,
+    KvHeadsDoNotDivideHeads {
+        /// Value found.
+        n_head: u16,
+        /// Value found.
+        n_kv_head: u16,
+    },
     /// Rotary positions need an even `head_dim`, sinusoidal ones an even `d_model`.
-    OddAngleWidth,
+    OddAngleWidth {
+        /// Value found.
+        d_model: u16,
+        /// Value found.
+        n_head: u16,
+    },
     /// Rotary positions need a `rope_base` of at least 2.
-    RopeBaseTooSmall,
+    RopeBaseTooSmall {
+        /// Value found.
+        found: u32,
+    },
     /// `d_model / n_head` is above [`MAX_HEAD_DIM`](crate::ops::MAX_HEAD_DIM).
-    HeadTooWide,
+    HeadTooWide {
+        /// Value found.
+        head_dim: u16,
+    },
 }
 
 impl core::fmt::Display for ConfigError {
@@ -120,19 +141,27 @@ impl core::fmt::Display for ConfigError {
             Self::TooLarge { field, max, found } => {
                 write!(f, "{field} is {found}; at most {max} is supported")
             }
-            Self::HeadsDoNotDivideModel => f.write_str("d_model must be a multiple of n_head"),
-            Self::KvHeadsDoNotDivideHeads => f.write_str("n_head must be a multiple of n_kv_head"),
-            Self::OddAngleWidth => f.write_str(
-                "rotary positions need an even head_dim, sinusoidal ones an even d_model",
+            Self::HeadsDoNotDivideModel { d_model, n_head } => write!(
+                f,
+                "d_model is {d_model} and n_head {n_head}; d_model must be a multiple of n_head"
             ),
-            Self::HeadTooWide => {
-                write!(
-                    f,
-                    "d_model / n_head must be at most {}",
-                    crate::ops::MAX_HEAD_DIM
-                )
+            Self::KvHeadsDoNotDivideHeads { n_head, n_kv_head } => write!(
+                f,
+                "n_head is {n_head} and n_kv_head {n_kv_head}; n_head must be a multiple of n_kv_head"
+            ),
+            Self::OddAngleWidth { d_model, n_head } => write!(
+                f,
+                "d_model is {d_model} and n_head {n_head}; rotary positions need an even \
+                 d_model / n_head, sinusoidal ones an even d_model"
+            ),
+            Self::HeadTooWide { head_dim } => write!(
+                f,
+                "d_model / n_head is {head_dim}; at most {} is supported",
+                crate::ops::MAX_HEAD_DIM
+            ),
+            Self::RopeBaseTooSmall { found } => {
+                write!(f, "rope_base is {found}; it must be at least 2")
             }
-            Self::RopeBaseTooSmall => f.write_str("rope_base must be at least 2"),
         }
     }
 }
@@ -178,13 +207,21 @@ impl Config {
             i += 1;
         }
         if !self.d_model.is_multiple_of(self.n_head) {
-            return Err(ConfigError::HeadsDoNotDivideModel);
+            return Err(ConfigError::HeadsDoNotDivideModel {
+                d_model: self.d_model,
+                n_head: self.n_head,
+            });
         }
         if !self.n_head.is_multiple_of(self.n_kv_head) {
-            return Err(ConfigError::KvHeadsDoNotDivideHeads);
+            return Err(ConfigError::KvHeadsDoNotDivideHeads {
+                n_head: self.n_head,
+                n_kv_head: self.n_kv_head,
+            });
         }
         if self.head_dim() > crate::ops::MAX_HEAD_DIM {
-            return Err(ConfigError::HeadTooWide);
+            return Err(ConfigError::HeadTooWide {
+                head_dim: self.d_model / self.n_head,
+            });
         }
         let angles_fit = match self.position {
             Position::Sinusoidal => self.d_model.is_multiple_of(2),
@@ -192,10 +229,15 @@ impl Config {
             Position::Learned => true,
         };
         if !angles_fit {
-            return Err(ConfigError::OddAngleWidth);
+            return Err(ConfigError::OddAngleWidth {
+                d_model: self.d_model,
+                n_head: self.n_head,
+            });
         }
         if matches!(self.position, Position::Rope) && self.rope_base < 2 {
-            return Err(ConfigError::RopeBaseTooSmall);
+            return Err(ConfigError::RopeBaseTooSmall {
+                found: self.rope_base,
+            });
         }
         Ok(())
     }

@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use gpt::bench::BenchArgs;
 use gpt::presets::PRESETS;
-use gpt::request::{EvalArgs, SampleArgs, TrainArgs};
+use gpt::request::{CompareArgs, EvalArgs, Protocol, ReportArgs, SampleArgs, TrainArgs};
 use gpt::settings::{FIELDS, flag};
+
+/// Presets that `bench` measures unless others are named.
+const BENCH_PRESETS: [&str; 3] = ["lesson", "small", "nanogpt-cpu"];
 
 /// A parsed command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +20,12 @@ pub(crate) enum Action {
     Eval(EvalArgs),
     /// Makes text.
     Sample(SampleArgs),
+    /// Measures.
+    Bench(BenchArgs),
+    /// Sets runs beside each other.
+    Compare(CompareArgs),
+    /// Writes the report of a run.
+    Report(ReportArgs),
 }
 
 /// Returns the description of the command line.
@@ -37,6 +47,13 @@ pub(crate) fn command() -> Command {
             "FILE",
             "Text to score on [default: the run's]",
         ))
+        .arg(
+            Arg::new("protocol")
+                .long("protocol")
+                .value_parser(["all", "nanogpt"])
+                .default_value("all")
+                .help("all: every transition of val once; nanogpt: 200 random batches, as nanoGPT"),
+        )
         .arg(
             Arg::new("json")
                 .long("json")
@@ -79,6 +96,108 @@ pub(crate) fn command() -> Command {
         .subcommand(train_args(Command::new("train")).about("Trains a model [the default]"))
         .subcommand(eval)
         .subcommand(sample)
+        .subcommand(compare_args())
+        .subcommand(report_args())
+        .subcommand(bench_args())
+}
+
+fn compare_args() -> Command {
+    Command::new("compare")
+        .about("Sets runs beside each other: a table, and their curves as SVG")
+        .arg(
+            Arg::new("run")
+                .value_name("RUN")
+                .num_args(1..)
+                .required(true)
+                .help("Run folders or their names"),
+        )
+        .arg(path_arg(
+            "svg",
+            "FILE",
+            "Where the curves go [default: compare.svg beside the runs]",
+        ))
+        .arg(
+            Arg::new("within")
+                .long("within")
+                .value_name("NATS")
+                .value_parser(value_parser!(f64))
+                .help("Fails if a training loss is further from the first run's at the same step"),
+        )
+}
+
+fn report_args() -> Command {
+    Command::new("report")
+        .about("Writes report.html of a run: curves, samples, attention, quantisation")
+        .arg(
+            Arg::new("run")
+                .value_name("RUN")
+                .help("Run folder or its name [default: the newest]"),
+        )
+        .arg(path_arg(
+            "data",
+            "FILE",
+            "Text that the run was trained on [default: where it was then]",
+        ))
+        .arg(
+            Arg::new("prompt")
+                .long("prompt")
+                .help("Text of the attention maps; \\n is a newline [default: the start of val]"),
+        )
+}
+
+fn bench_args() -> Command {
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("N")
+            .value_parser(value_parser!(u64).range(1..1_000_000))
+            .default_value(default)
+            .help(help)
+    };
+    let command = Command::new("bench")
+        .about("Measures the speed of training, beside torch where there is one")
+        .arg(
+            Arg::new("preset")
+                .value_name("PRESET")
+                .num_args(0..)
+                .help("Presets to measure [default: those that are compared with torch]"),
+        )
+        .arg(path_arg(
+            "data",
+            "FILE",
+            "UTF-8 text [default: tiny Shakespeare]",
+        ))
+        .arg(device_arg("cpu"))
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_name("N,N")
+                .value_parser(value_parser!(usize))
+                .value_delimiter(',')
+                .default_value("1,2")
+                .help("CPU threads of either side"),
+        )
+        .arg(number("turn", "30", "Steps in a turn"))
+        .arg(number("rounds", "5", "Turns of each side"))
+        .arg(path_arg(
+            "torch",
+            "PYTHON",
+            "Interpreter that has torch [default: that of the variable PYTHON, or python3]",
+        ))
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Prints one JSON array"),
+        );
+    settings_args(command)
+}
+
+fn device_arg(default: &'static str) -> Arg {
+    Arg::new("device")
+        .long("device")
+        .default_value(default)
+        .help("auto, cpu or cuda")
 }
 
 fn path_arg(name: &'static str, value: &'static str, help: &'static str) -> Arg {
@@ -119,12 +238,7 @@ fn train_args(command: Command) -> Command {
                 .value_delimiter(',')
                 .help("Learns from the distributions of these runs too"),
         )
-        .arg(
-            Arg::new("device")
-                .long("device")
-                .default_value("auto")
-                .help("auto, cpu or cuda"),
-        )
+        .arg(device_arg("auto"))
         .arg(
             Arg::new("resume")
                 .long("resume")
@@ -145,6 +259,10 @@ fn train_args(command: Command) -> Command {
                 .long("board")
                 .help("Checks first that the model fits this board: pico, pico2 or qemu"),
         );
+    settings_args(command)
+}
+
+fn settings_args(command: Command) -> Command {
     FIELDS.iter().fold(command, |command, &(field, help)| {
         let mut arg = Arg::new(field)
             .long(flag(field))
@@ -170,6 +288,10 @@ pub(crate) fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
             run: text(matches, "run"),
             blob: matches.get_one("blob").cloned(),
             data: matches.get_one("data").cloned(),
+            protocol: match text(matches, "protocol").as_deref() {
+                Some("nanogpt") => Protocol::NanoGpt,
+                _ => Protocol::EveryTransition,
+            },
             json: matches.get_flag("json"),
         }),
         Some(("sample", matches)) => Action::Sample(SampleArgs {
@@ -181,6 +303,21 @@ pub(crate) fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
             seed: *matches.get_one("seed").unwrap_or(&1),
             len: *matches.get_one("len").unwrap_or(&256),
         }),
+        Some(("compare", matches)) => Action::Compare(CompareArgs {
+            runs: matches
+                .get_many::<String>("run")
+                .unwrap_or_default()
+                .cloned()
+                .collect(),
+            svg: matches.get_one("svg").cloned(),
+            within: matches.get_one("within").copied(),
+        }),
+        Some(("report", matches)) => Action::Report(ReportArgs {
+            run: text(matches, "run"),
+            data: matches.get_one("data").cloned(),
+            prompt: text(matches, "prompt").map(|prompt| prompt.replace("\\n", "\n")),
+        }),
+        Some(("bench", matches)) => Action::Bench(bench(matches)),
         Some((_, matches)) => Action::Train(train(matches)?),
         None => Action::Train(train(matches)?),
     })
@@ -188,6 +325,35 @@ pub(crate) fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
 
 fn text(matches: &ArgMatches, name: &str) -> Option<String> {
     matches.get_one::<String>(name).cloned()
+}
+
+fn overrides(matches: &ArgMatches) -> Vec<(String, String)> {
+    FIELDS
+        .iter()
+        .filter_map(|&(field, _)| Some((field.to_owned(), text(matches, field)?)))
+        .collect()
+}
+
+fn bench(matches: &ArgMatches) -> BenchArgs {
+    let many = |name: &str| matches.get_many::<String>(name).into_iter().flatten();
+    let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
+    let mut presets: Vec<String> = many("preset").cloned().collect();
+    if presets.is_empty() {
+        presets = BENCH_PRESETS.map(str::to_owned).to_vec();
+    }
+    BenchArgs {
+        presets,
+        overrides: overrides(matches),
+        data: matches.get_one("data").cloned(),
+        device: text(matches, "device").unwrap_or_else(|| "cpu".to_owned()),
+        threads: matches
+            .get_many("threads")
+            .map_or(vec![1], |threads| threads.copied().collect()),
+        steps: number("turn"),
+        rounds: number("rounds") as usize,
+        torch: matches.get_one("torch").cloned(),
+        json: matches.get_flag("json"),
+    }
 }
 
 fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
@@ -202,12 +368,16 @@ fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
             names.join(", ")
         );
     }
+    let preset = text(matches, "preset");
+    if let (Some(implied), Some(preset)) = (&implied, &preset) {
+        anyhow::bail!(
+            "two presets: {implied} and --preset {preset}; give one of them, or `gpt --preset \
+             {preset}`"
+        );
+    }
     Ok(TrainArgs {
-        preset: text(matches, "preset").or(implied),
-        overrides: FIELDS
-            .iter()
-            .filter_map(|&(field, _)| Some((field.to_owned(), text(matches, field)?)))
-            .collect(),
+        preset: preset.or(implied),
+        overrides: overrides(matches),
         data: matches.get_one("data").cloned(),
         teachers: matches
             .get_many::<String>("teacher")

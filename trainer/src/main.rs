@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use burn_flex::{Flex, FlexDevice};
 use cli::Action;
+use gpt::bench::BenchArgs;
 use gpt::request::TrainArgs;
 use gpt::run::{self, Plan};
 
@@ -21,6 +22,9 @@ fn main() -> ExitCode {
         Action::Train(args) => train(&args),
         Action::Eval(args) => gpt::eval::eval(&args),
         Action::Sample(args) => run::sample(&args),
+        Action::Bench(args) => bench(&args),
+        Action::Compare(args) => gpt::compare::compare(&args),
+        Action::Report(args) => gpt::report::report(&args),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -31,9 +35,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Trains on the device that is asked for, or on the best there is, and says which.
-fn train(args: &TrainArgs) -> Result<()> {
-    let found = match args.device.as_str() {
+/// Returns the number of CUDA devices, or why the CPU is used.
+fn device(asked: &str) -> Result<Result<usize, String>> {
+    Ok(match asked {
         "cpu" => Err("as asked".to_owned()),
         "auto" => cuda::devices(),
         "cuda" => match cuda::devices() {
@@ -41,8 +45,12 @@ fn train(args: &TrainArgs) -> Result<()> {
             Err(reason) => bail!("{reason}; use --device cpu or --device auto"),
         },
         other => bail!("there is no device {other:?}; expected auto, cpu or cuda"),
-    };
-    match found {
+    })
+}
+
+/// Trains on the device that is asked for, or on the best there is, and says which.
+fn train(args: &TrainArgs) -> Result<()> {
+    match device(&args.device)? {
         Ok(count) => {
             gpt::say!("device: CUDA (burn-cuda), the first of {count}");
             cuda::train(Plan::new(args, "pico2")?)
@@ -51,5 +59,13 @@ fn train(args: &TrainArgs) -> Result<()> {
             gpt::say!("device: CPU (burn-flex); {reason}");
             run::train::<Flex>(Plan::new(args, "pocket")?, &FlexDevice)
         }
+    }
+}
+
+/// Measures on the device that is asked for.
+fn bench(args: &BenchArgs) -> Result<()> {
+    match device(&args.device)? {
+        Ok(_) => cuda::bench(args),
+        Err(_) => gpt::bench::bench::<Flex>(args, &FlexDevice),
     }
 }

@@ -60,7 +60,107 @@ fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
     assert_eq!(report["blob_sha256"].as_str().unwrap().len(), 64);
 }
 
-/// Weights of a run's last checkpoint.
+#[test]
+fn runs_are_compared_and_reported() {
+    let dir = common::scratch("compare");
+    let data = dir.join("words.txt");
+    std::fs::write(&data, common::corpus().text).unwrap();
+    let data = data.to_str().unwrap();
+    for (name, threads, seed) in [("one", "1", "1"), ("two", "2", "1"), ("other", "2", "2")] {
+        let output = trainer(
+            &dir,
+            &[
+                "test",
+                "--data",
+                data,
+                "--device",
+                "cpu",
+                "--name",
+                name,
+                "--threads",
+                threads,
+                "--seed",
+                seed,
+            ],
+        );
+        assert!(output.status.success(), "{}", text(&output));
+        assert!(
+            text(&output).contains("memory: at most"),
+            "{}",
+            text(&output)
+        );
+    }
+    let output = trainer(&dir, &["compare", "one", "two", "--within", "0"]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("60 losses of two are within 0"), "{said}");
+    let svg = std::fs::read_to_string(dir.join("compare.svg")).unwrap();
+    assert!(svg.contains("one, dev") && svg.contains("two, dev"));
+    let output = trainer(&dir, &["compare", "one", "other", "--within", "0.0001"]);
+    assert!(!output.status.success());
+    assert!(text(&output).contains("apart"), "{}", text(&output));
+
+    let report = dir.join("one").join(gpt::report::FILE);
+    std::fs::remove_file(&report).unwrap();
+    let output = trainer(&dir, &["report", "one", "--prompt", "to be or"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let html = std::fs::read_to_string(&report).unwrap();
+    for part in [
+        "layer 1, head 1",
+        "temperature 1.2",
+        "w_qkv",
+        "characters of context",
+        "n_layer",
+    ] {
+        assert!(html.to_lowercase().contains(part), "{part}");
+    }
+    assert!(
+        !html.contains("<script") && !html.contains("src="),
+        "it stands alone"
+    );
+    let output = trainer(&dir, &["report", "one", "--prompt", "zebra"]);
+    assert!(!output.status.success());
+
+    // the text moves away
+    let moved = dir.join("moved.txt");
+    std::fs::rename(data, &moved).unwrap();
+    let output = trainer(&dir, &["eval", "one"]);
+    assert!(!output.status.success());
+    assert!(text(&output).contains("--data FILE"), "{}", text(&output));
+    let args = ["eval", "one", "--protocol", "nanogpt", "--json", "--data"];
+    let output = trainer(&dir, &[&args[..], &[moved.to_str().unwrap()]].concat());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["batches"], 200, "{}", text(&output));
+}
+
+#[test]
+fn speed_is_measured_without_torch_too() {
+    let dir = common::scratch("bench");
+    let output = Command::new(env!("CARGO_BIN_EXE_trainer"))
+        .env("CHAPBOOK_RUNS", &dir)
+        // an interpreter that has no torch
+        .env("PYTHON", "false")
+        .args([
+            "bench",
+            "test",
+            "--turn",
+            "2",
+            "--rounds",
+            "2",
+            "--threads",
+            "1,2",
+            "--json",
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 2);
+    assert_eq!(rows[1]["threads"], 2);
+    assert!(rows[0]["trainer"][1]["tokens_per_s"].as_f64().unwrap() > 0.0);
+    assert!(rows[0]["ratio"].is_null());
+}
+
 #[test]
 fn a_reader_that_leaves_does_not_end_the_run() {
     let dir = common::scratch("pipe");
@@ -81,6 +181,7 @@ fn a_reader_that_leaves_does_not_end_the_run() {
     }
 }
 
+/// Weights of a run's last checkpoint.
 fn weights(runs: &Path, name: &str) -> Vec<checkpoint::NamedTensor> {
     let path = runs.join(name).join(checkpoint::runs::LAST);
     checkpoint::Checkpoint::load(&path).unwrap().ema
@@ -147,17 +248,35 @@ fn bad_input_is_answered_with_what_to_do() {
     let short = file("short.txt", b"too short");
     let words = file("words.txt", common::corpus().text.as_bytes());
     let cases: &[(&[&str], &str)] = &[
-        (&["--preset", "pockt"], "pocket, lesson, pico2, full, test"),
+        (&["--preset", "pockt"], "lesson, pico2, full"),
         (&["lessn"], "lesson"),
+        (&["lesson", "--preset", "test"], "lesson and --preset test"),
         (&["--data", &empty], "empty"),
         (&["--data", &latin], "UTF-8"),
         (&["--data", &short], "characters"),
         (&["--data", "no/such/file"], "no/such/file"),
         (&["--device", "tpu"], "auto, cpu or cuda"),
         (&["--data", &words, "--norm", "batch"], "layernorm"),
-        (&["--data", &words, "--n-layer", "two"], "expected a number"),
-        (&["--data", &words, "--n-layer", "70000"], "--n-layer"),
-        (&["--data", &words, "--n-head", "5"], "multiple of n_head"),
+        (
+            &["--data", &words, "--n-layer", "two"],
+            "expected a whole number",
+        ),
+        (
+            &["--data", &words, "--n-layer", "70000"],
+            "--n-layer: expected a smaller whole number, found \"70000\"",
+        ),
+        (
+            &["--data", &words, "--lr", "fast"],
+            "--lr: expected a number",
+        ),
+        (&["--data", &words, "--precision", "bf16"], "GPU"),
+        (&["compare", "nowhere"], "nowhere"),
+        (&["bench", "pockt"], "pockt"),
+        (&["bench", "test", "--torch", "no/python"], "no/python"),
+        (
+            &["--data", &words, "--n-head", "5"],
+            "n_head 5; d_model must be a multiple",
+        ),
         (&["--data", &words, "--batch", "5"], "shards"),
         (&["--data", &words, "--lr", "-1"], "lr is -1"),
         (&["--data", &words, "--board", "uno"], "pico"),

@@ -5,9 +5,11 @@ mod common;
 use burn::tensor::{Tensor, TensorData};
 use burn_autodiff::Autodiff;
 use burn_flex::{Flex, FlexDevice};
+use gpt::backend::TrainBackend;
 use gpt::evaluation::host;
 use gpt::model::Gpt;
 use gpt::ops::{Targets, plain_head_loss, plain_layer};
+use gpt::precision::{self, Precision};
 use gpt::settings::Settings;
 use gpt::tables::Tables;
 use gpt::{init, optimizer, params};
@@ -16,23 +18,40 @@ type Train = Autodiff<Flex>;
 
 const ROWS: usize = 2;
 
+/// How a block and the loss are computed.
+#[derive(Clone, Copy, PartialEq)]
+enum Path {
+    Fused,
+    Plain(Precision),
+    /// Plain in f32, of weights that are rounded to bf16.
+    Rounded,
+}
+
 /// Loss and gradients of random rows, with every `w_o` and `w_down` away from zero.
 fn loss_and_grads(
     settings: &Settings,
     dropout: Option<block::Dropout>,
     soft: bool,
-    fused: bool,
+    path: Path,
 ) -> (f32, Vec<f32>) {
     let (config, len) = (settings.model, settings.train_len);
     let device = FlexDevice;
     let skeleton = Gpt::<Train>::zeroed(&config, &device);
     let entries = params::entries(&skeleton);
-    let weights = init::weights(&config, &entries, 1)
+    let weights = init::weights(init::Init::Identity, &config, &entries, 1)
         .into_iter()
         .enumerate()
         .map(|(i, w)| w + 0.1 * (i as f32).sin())
         .collect();
-    let leaf = Tensor::from_inner(optimizer::upload::<Flex>(weights, &device));
+    let mut weights = optimizer::upload::<Flex>(weights, &device);
+    if let Path::Plain(precision) = path {
+        weights = precision::to(weights, precision.dtype());
+    }
+    if path == Path::Rounded {
+        weights = precision::to(weights, Precision::Bf16.dtype());
+        weights = precision::to(weights, Precision::F32.dtype());
+    }
+    let leaf = Tensor::from_inner(weights);
     let model = params::with_values(skeleton, leaf);
     let tables = Tables::new(&config, len, &device);
     let token = |i: usize| (i * i + 3 * i) as i32 % i32::from(config.vocab_size);
@@ -52,7 +71,7 @@ fn loss_and_grads(
         tokens: rows(1),
         soft,
     };
-    let loss = if fused {
+    let loss = if path == Path::Fused {
         model.loss(&config, &tables, (rows(0), targets), 0.01, dropout)
     } else {
         let mut x = model.embed(&config, &tables, rows(0));
@@ -93,8 +112,8 @@ fn fused_nodes_equal_plain_operations() {
     for shape in common::SHAPES {
         let settings = common::settings(shape);
         assert_close(
-            loss_and_grads(&settings, None, false, true),
-            loss_and_grads(&settings, None, false, false),
+            loss_and_grads(&settings, None, false, Path::Fused),
+            loss_and_grads(&settings, None, false, Path::Plain(Precision::F32)),
         );
     }
 }
@@ -103,11 +122,14 @@ fn fused_nodes_equal_plain_operations() {
 fn fused_soft_targets_equal_plain_ones() {
     for shape in common::SHAPES {
         let settings = common::settings(shape);
-        let fused = loss_and_grads(&settings, None, true, true);
-        let hard = loss_and_grads(&settings, None, false, true);
+        let fused = loss_and_grads(&settings, None, true, Path::Fused);
+        let hard = loss_and_grads(&settings, None, false, Path::Fused);
         assert_eq!(fused.0, hard.0);
         assert_ne!(fused.1, hard.1);
-        assert_close(fused, loss_and_grads(&settings, None, true, false));
+        assert_close(
+            fused,
+            loss_and_grads(&settings, None, true, Path::Plain(Precision::F32)),
+        );
     }
 }
 
@@ -122,11 +144,14 @@ fn fused_dropout_equals_plain_dropout() {
     };
     for shape in common::SHAPES {
         let settings = common::settings(shape);
-        let fused = loss_and_grads(&settings, Some(dropout), false, true);
-        assert_ne!(fused.0, loss_and_grads(&settings, None, false, true).0);
+        let fused = loss_and_grads(&settings, Some(dropout), false, Path::Fused);
+        assert_ne!(
+            fused.0,
+            loss_and_grads(&settings, None, false, Path::Fused).0
+        );
         assert_close(
             fused,
-            loss_and_grads(&settings, Some(dropout), false, false),
+            loss_and_grads(&settings, Some(dropout), false, Path::Plain(Precision::F32)),
         );
     }
 }
@@ -167,4 +192,58 @@ fn clipping_is_by_the_global_norm() {
         host(optimizer::clip(grads.clone(), norm, 20.0)),
         host(grads)
     );
+}
+
+#[test]
+fn half_precision_stays_near_full_precision() {
+    // how far the direction of a gradient turns away: half the square of the angle
+    let turn = |a: &[f32], b: &[f32]| {
+        let dot = |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+        1.0 - dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+    };
+    for shape in common::SHAPES {
+        let settings = common::settings(shape);
+        let run = |path| loss_and_grads(&settings, None, false, path);
+        let full = run(Path::Plain(Precision::F32));
+        let half = run(Path::Plain(Precision::Bf16));
+        let rounded = run(Path::Rounded);
+        assert_ne!(full.0, half.0);
+        assert!(
+            (full.0 - half.0).abs() < 0.01 * full.0,
+            "{} {}",
+            full.0,
+            half.0
+        );
+        // Rounding the weights turns the gradient by what this model is sensitive to; activations
+        // and gradients are rounded as coarsely at some twenty places, and the squares add up.
+        let (allowed, found) = (20.0 * turn(&full.1, &rounded.1), turn(&full.1, &half.1));
+        assert!(found < allowed, "{found}, allowed are {allowed}");
+    }
+}
+
+#[test]
+fn the_fused_update_equals_the_plain_one() {
+    let settings = common::settings(&[("clip", "0.5"), ("weight_decay", "0.1")]);
+    let mut trainer = common::trainer(settings, 1);
+    common::steps(&mut trainer, 3);
+    let (_, grads) = trainer.gradients();
+    let norm = optimizer::global_norm(&grads);
+    assert!(host(norm.clone())[0] > 0.5, "clipping must act");
+    let (mut plain, mut fused) = (trainer.state.clone(), trainer.state.clone());
+    plain.update(grads.clone(), norm, &trainer.settings, 3);
+    let norm = Flex::global_norm(&grads);
+    Flex::update(&mut fused, grads, norm, &trainer.settings, 3);
+    let before = host(trainer.state.weights.clone());
+    for (name, a, b) in [
+        ("weights", plain.weights, fused.weights),
+        ("ema", plain.ema, fused.ema),
+        ("moment_1", plain.moment_1, fused.moment_1),
+        ("moment_2", plain.moment_2, fused.moment_2),
+    ] {
+        for (a, b) in host(a).into_iter().zip(host(b)) {
+            assert!((a - b).abs() <= 1e-6 * a.abs().max(0.1), "{name}: {a} {b}");
+        }
+    }
+    // what another holder of the vectors sees is left alone
+    assert_eq!(host(trainer.state.weights.clone()), before);
 }

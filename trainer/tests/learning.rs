@@ -15,7 +15,7 @@ fn a_future_token_changes_nothing_before_it() {
     for shape in common::SHAPES {
         let config = common::settings(shape).model;
         let entries = params::entries(&Gpt::<Flex>::zeroed(&config, &FlexDevice));
-        let weights = init::weights(&config, &entries, 3)
+        let weights = init::weights(init::Init::Identity, &config, &entries, 3)
             .into_iter()
             .enumerate()
             .map(|(i, w)| w + 0.1 * (i as f32).sin())

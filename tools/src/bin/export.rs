@@ -164,15 +164,15 @@ fn export(checkpoint: &Checkpoint, kinds: Kinds, data: Option<&Path>) -> anyhow:
     let corpus = match corpus {
         Ok(corpus) => corpus,
         Err(error) => {
+            // the other errors say themselves that --data FILE names the text
             let way_out = match error {
-                CorpusError::Read { .. } => "if the text has moved, name it with --data FILE",
-                CorpusError::Unknown => "--data FILE names one",
-                _ => "--data FILE names the text",
+                CorpusError::Unknown => "; --data FILE names one",
+                _ => "",
             };
             return Ok(Export {
                 blob: written.bytes,
                 tensors: written.tensors,
-                dev_blob: Err(format!("{error}; {way_out}")),
+                dev_blob: Err(format!("{error}{way_out}")),
                 notes: Vec::new(),
             });
         }

@@ -106,7 +106,10 @@ impl Corpus {
         let corpus = if name == tiny_shakespeare::NAME {
             Self::tiny_shakespeare()?
         } else {
-            Self::from_file(Path::new(name))?
+            Self::from_file(Path::new(name)).map_err(|error| match error {
+                CorpusError::Read { path, reason } => CorpusError::Gone { path, reason },
+                other => other,
+            })?
         };
         corpus.check_hash(sha256)?;
         Ok(corpus)
@@ -249,6 +252,13 @@ pub enum CorpusError {
         /// What the system said.
         reason: String,
     },
+    /// The file that a run was trained on cannot be read.
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
     /// The file holds no text.
     Empty {
         /// The corpus.
@@ -304,6 +314,12 @@ impl fmt::Display for CorpusError {
             Self::Read { path, reason } => {
                 write!(f, "cannot read the text {}: {reason}", path.display())
             }
+            Self::Gone { path, reason } => write!(
+                f,
+                "cannot read the text of the run, {}: {reason}; if it has moved, name it with \
+                 --data FILE",
+                path.display()
+            ),
             Self::Empty { name } => write!(
                 f,
                 "{name} is empty; expected UTF-8 text, a few thousand characters or more"

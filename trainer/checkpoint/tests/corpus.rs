@@ -119,7 +119,7 @@ fn reopened_corpus_must_be_the_same_text() {
     assert!(matches!(error, CorpusError::Changed { .. }));
     std::fs::remove_file(&path).unwrap();
     let error = Corpus::reopen(&corpus.name, &corpus.sha256).unwrap_err();
-    assert!(matches!(error, CorpusError::Read { .. }));
+    assert!(matches!(error, CorpusError::Gone { .. }));
 }
 
 #[test]

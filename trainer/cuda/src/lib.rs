@@ -4,6 +4,7 @@
 //! for it once, at the end.
 
 use burn_cuda::{Cuda, CudaDevice};
+use gpt::bench::BenchArgs;
 use gpt::run::Plan;
 
 /// Counts the usable devices; the error is a sentence.
@@ -33,4 +34,13 @@ pub fn devices() -> Result<usize, String> {
 /// As [`gpt::run::train`].
 pub fn train(plan: Plan) -> anyhow::Result<()> {
     gpt::run::train::<Cuda>(plan, &CudaDevice::default())
+}
+
+/// Measures on the first device.
+///
+/// # Errors
+///
+/// As [`gpt::bench::bench`].
+pub fn bench(args: &BenchArgs) -> anyhow::Result<()> {
+    gpt::bench::bench::<Cuda>(args, &CudaDevice::default())
 }

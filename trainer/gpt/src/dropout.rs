@@ -8,6 +8,8 @@ use block::{Dropout, Site};
 use burn::tensor::backend::Backend;
 use burn::tensor::{ElementConversion, Int, Tensor};
 
+use crate::precision;
+
 /// Multiplies the values of a site, the sequences along the first axis, by their mask.
 ///
 /// The mask is made on the device: at the attention probabilities of a large model it would be
@@ -33,7 +35,8 @@ pub fn drop_out<B: Backend, const D: usize>(
     let flipped = hashed.bitwise_xor_scalar(i32::MIN.elem());
     let kept = flipped.greater_equal_elem((threshold ^ (1 << 31)).cast_signed());
     let factors = kept.float().mul_scalar(1.0 / (1.0 - dropout.rate));
-    values * factors.reshape(dims)
+    let factors = precision::to(factors.reshape(dims), precision::of(&values));
+    values * factors
 }
 
 /// The hash of [`block`] in signed 32-bit tensors, which wrap like unsigned ones.

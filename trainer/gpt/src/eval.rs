@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use burn::tensor::Tensor;
 use burn_flex::{Flex, FlexDevice};
 use checkpoint::corpus::hex;
 use checkpoint::{
@@ -14,11 +15,11 @@ use sha2::{Digest, Sha256};
 
 use crate::evaluation::Evaluator;
 use crate::model::Gpt;
-use crate::request::EvalArgs;
+use crate::request::{EvalArgs, Protocol};
 use crate::run::run_dir;
 use crate::settings::Settings;
 use crate::shards::Shards;
-use crate::{optimizer, params, sample, training};
+use crate::{optimizer, params, protocol, sample, training};
 
 /// Losses in nats per character; the JSON of `trainer eval --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -71,6 +72,9 @@ pub struct Report {
 ///
 /// A missing run, blob or text.
 pub fn eval(args: &EvalArgs) -> Result<()> {
+    if args.protocol == Protocol::NanoGpt {
+        return protocol::nanogpt(args);
+    }
     let report = report(args)?;
     if args.json {
         crate::say!("{}", serde_json::to_string_pretty(&report)?);
@@ -195,14 +199,26 @@ fn val_tokens(
 
 /// Scores float weights on the CPU.
 fn float_loss(from: &Checkpoint, tensors: &[NamedTensor], val: &[u16]) -> Result<f64> {
+    let (evaluator, shards, weights) = float(from, tensors)?;
+    Ok(crate::evaluation::mean(
+        &evaluator.nll(&shards, &weights, val),
+    ))
+}
+
+/// Returns what scores float weights on the CPU.
+///
+/// # Errors
+///
+/// A checkpoint without these tensors.
+pub(crate) fn float(
+    from: &Checkpoint,
+    tensors: &[NamedTensor],
+) -> Result<(Evaluator<Flex>, Shards, Tensor<Flex, 1>)> {
     let settings = Settings::from_json(&from.settings)?;
     let device = FlexDevice;
     let entries = params::entries(&Gpt::<Flex>::zeroed(&from.config, &device));
     let weights = optimizer::upload(training::flatten(&entries, tensors)?, &device);
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
     let shards = Shards::new(settings.shards.max(threads), threads)?;
-    let evaluator = Evaluator::<Flex>::new(from.config, &device);
-    Ok(crate::evaluation::mean(
-        &evaluator.nll(&shards, &weights, val),
-    ))
+    Ok((Evaluator::new(from.config, &device), shards, weights))
 }

@@ -42,32 +42,43 @@ impl<B: TrainBackend> Evaluator<B> {
     pub fn nll(&self, shards: &Shards, weights: &Tensor<B, 1>, tokens: &[u16]) -> Vec<f32> {
         let n = tokens.len().saturating_sub(1);
         let len = usize::from(self.config.context_len);
-        let whole = n / len;
-        // (first token, windows, length of each)
-        let mut pieces: Vec<(usize, usize, usize)> = (0..whole)
-            .step_by(WINDOWS)
-            .map(|window| (window * len, WINDOWS.min(whole - window), len))
-            .collect();
+        let starts: Vec<usize> = (0..n / len).map(|window| window * len).collect();
+        let mut losses = self.windows(shards, weights, tokens, &starts, len);
         if !n.is_multiple_of(len) {
-            pieces.push((whole * len, 1, n % len));
+            losses.extend(self.windows(shards, weights, tokens, &[n - n % len], n % len));
         }
+        losses
+    }
+
+    /// Returns the losses of windows of `len` transitions that start where `starts` says, one
+    /// window after the other.
+    ///
+    /// # Panics
+    ///
+    /// If a window ends behind `tokens`.
+    #[must_use]
+    pub fn windows(
+        &self,
+        shards: &Shards,
+        weights: &Tensor<B, 1>,
+        tokens: &[u16],
+        starts: &[usize],
+        len: usize,
+    ) -> Vec<f32> {
+        let pieces: Vec<&[usize]> = starts.chunks(WINDOWS).collect();
         let parts = shards.map(pieces.len(), |piece| {
-            let (start, rows, len) = pieces[piece];
+            let starts = pieces[piece];
             let model = params::with_values(self.skeleton.clone(), weights.clone());
-            let rows_from = |start: usize| {
-                let values: Vec<i32> = tokens[start..start + rows * len]
-                    .iter()
+            let rows_from = |late: usize| {
+                let rows = starts.iter().map(|start| start + late);
+                let values: Vec<i32> = rows
+                    .flat_map(|start| &tokens[start..start + len])
                     .map(|&token| i32::from(token))
                     .collect();
-                Tensor::from_data(TensorData::new(values, [rows, len]), &self.device)
+                Tensor::from_data(TensorData::new(values, [starts.len(), len]), &self.device)
             };
-            let nll = model.nll(
-                &self.config,
-                &self.tables,
-                rows_from(start),
-                rows_from(start + 1),
-            );
-            host(nll.reshape([rows * len]))
+            let nll = model.nll(&self.config, &self.tables, rows_from(0), rows_from(1));
+            host(nll.reshape([starts.len() * len]))
         });
         parts.concat()
     }

@@ -12,20 +12,30 @@ macro_rules! say {
     }};
 }
 
+pub mod attention;
 pub mod backend;
 pub mod batch;
+pub mod bench;
+pub mod chart;
+pub mod compare;
 pub mod dropout;
 pub mod eval;
 pub mod evaluation;
 pub mod fused;
+mod fused_update;
+pub mod html;
 pub mod init;
+pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod ops;
 pub mod optimizer;
 pub mod params;
+pub mod precision;
 pub mod presets;
 pub mod progress;
+pub mod protocol;
+pub mod report;
 pub mod request;
 pub mod rng;
 pub mod run;

@@ -6,10 +6,11 @@
 use block::Dropout;
 use burn::module::{Module, Param};
 use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{FloatDType, Int, Tensor};
 use runtime::{Activation, Config, Norm, Position};
 
-use crate::ops::{Ops, Targets};
+use crate::ops::{self, Ops, Targets};
+use crate::precision;
 use crate::tables::Tables;
 
 /// One block: attention and feed-forward part, each behind a norm and a residual connection.
@@ -150,7 +151,8 @@ impl<B: Ops> Gpt<B> {
             x = x + w_pos.val().slice(0..len).unsqueeze();
         }
         if let Some(sines) = &tables.sines {
-            x = x + sines.clone().slice(0..len).unsqueeze();
+            let sines = precision::to(sines.clone().slice(0..len), precision::of(&x));
+            x = x + sines.unsqueeze();
         }
         x
     }
@@ -172,6 +174,23 @@ impl<B: Ops> Gpt<B> {
             x = B::layer(layer, config, tables, x, dropout);
         }
         x
+    }
+
+    /// Returns what every head attends to, layer by layer: `[batch, n_head, len, len]`, a row per
+    /// query that sums to 1 over the keys.
+    pub fn attention(
+        &self,
+        config: &Config,
+        tables: &Tables<B>,
+        tokens: Tensor<B, 2, Int>,
+    ) -> Vec<Tensor<B, 4>> {
+        let mut x = self.embed(config, tables, tokens);
+        let mut shares = Vec::with_capacity(self.layers.len());
+        for layer in &self.layers {
+            shares.push(ops::attention_shares(layer, config, tables, x.clone()));
+            x = B::layer(layer, config, tables, x, None);
+        }
+        shares
     }
 
     /// Returns the logits of every position, `[batch, len, vocab_size]`.
@@ -220,6 +239,8 @@ pub fn norm<B: Backend>(
     gain: &Param<Tensor<B, 1>>,
     bias: Option<&Param<Tensor<B, 1>>>,
 ) -> Tensor<B, 3> {
+    let dtype = precision::of(&x);
+    let x = precision::to(x, FloatDType::F32);
     let x = match kind {
         Norm::LayerNorm => {
             let mean = x.clone().mean_dim(2);
@@ -228,11 +249,13 @@ pub fn norm<B: Backend>(
         Norm::RmsNorm => x,
     };
     let mean_square = (x.clone() * x.clone()).mean_dim(2);
-    let scaled = x / mean_square.add_scalar(NORM_EPS).sqrt() * gain.val().unsqueeze();
-    match bias {
-        Some(bias) => scaled + bias.val().unsqueeze(),
+    let gain = precision::to(gain.val(), FloatDType::F32);
+    let scaled = x / mean_square.add_scalar(NORM_EPS).sqrt() * gain.unsqueeze();
+    let normed = match bias {
+        Some(bias) => scaled + precision::to(bias.val(), FloatDType::F32).unsqueeze(),
         None => scaled,
-    }
+    };
+    precision::to(normed, dtype)
 }
 
 /// Added to the mean square before its root, in both norms; the runtime's value.

@@ -2,11 +2,12 @@
 
 use block::{Dropout, Site};
 use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor, activation};
+use burn::tensor::{FloatDType, Int, Tensor, activation};
 use runtime::{Activation, Config, Position};
 
 use crate::dropout::drop_out;
 use crate::model::{Gpt, Layer, linear, norm};
+use crate::precision;
 use crate::tables::Tables;
 
 /// What a model should predict.
@@ -68,8 +69,7 @@ pub fn plain_layer<B: Backend>(
     x: Tensor<B, 3>,
     dropout: Option<Dropout>,
 ) -> Tensor<B, 3> {
-    let h = norm(config.norm, x.clone(), &layer.g_attn, layer.b_attn.as_ref());
-    let qkv = linear(h, layer.w_qkv.val(), layer.b_qkv.as_ref());
+    let qkv = projected(layer, config, x.clone());
     let att = attention(config, tables, qkv, dropout);
     let y = linear(att, layer.w_o.val(), layer.b_o.as_ref());
     let x = x + drop_out(y, dropout, Site::AttentionOutput);
@@ -92,6 +92,22 @@ pub fn plain_layer<B: Backend>(
     x + drop_out(y, dropout, Site::FeedForwardOutput)
 }
 
+/// Returns what each head of a block attends to, `[batch, n_head, len, len]`.
+pub(crate) fn attention_shares<B: Backend>(
+    layer: &Layer<B>,
+    config: &Config,
+    tables: &Tables<B>,
+    x: Tensor<B, 3>,
+) -> Tensor<B, 4> {
+    shares(config, tables, projected(layer, config, x)).0
+}
+
+/// Queries, keys and values of the normed residual stream.
+fn projected<B: Backend>(layer: &Layer<B>, config: &Config, x: Tensor<B, 3>) -> Tensor<B, 3> {
+    let h = norm(config.norm, x, &layer.g_attn, layer.b_attn.as_ref());
+    linear(h, layer.w_qkv.val(), layer.b_qkv.as_ref())
+}
+
 /// Causal attention over the rows of `w_qkv`: `[batch, len, qkv_dim]` to `[batch, len, d_model]`.
 fn attention<B: Backend>(
     config: &Config,
@@ -99,6 +115,25 @@ fn attention<B: Backend>(
     qkv: Tensor<B, 3>,
     dropout: Option<Dropout>,
 ) -> Tensor<B, 3> {
+    let [batch, len, _] = qkv.dims();
+    let (n_head, n_kv) = (usize::from(config.n_head), usize::from(config.n_kv_head));
+    let (head_dim, group) = (config.head_dim(), n_head / n_kv);
+    let (probs, v) = shares(config, tables, qkv);
+    let att = drop_out(probs, dropout, Site::Attention)
+        .reshape([batch, n_kv, group * len, len])
+        .matmul(v)
+        .reshape([batch, n_head, len, head_dim]);
+    att.swap_dims(1, 2).reshape([batch, len, n_head * head_dim])
+}
+
+/// Returns how each query divides its attention, `[batch, n_head, len, len]`, and the values,
+/// `[batch, n_kv_head, len, head_dim]`.
+fn shares<B: Backend>(
+    config: &Config,
+    tables: &Tables<B>,
+    qkv: Tensor<B, 3>,
+) -> (Tensor<B, 4>, Tensor<B, 4>) {
+    let dtype = precision::of(&qkv);
     let [batch, len, _] = qkv.dims();
     let (n_head, n_kv) = (usize::from(config.n_head), usize::from(config.n_kv_head));
     let head_dim = config.head_dim();
@@ -110,6 +145,7 @@ fn attention<B: Backend>(
     let mut qk = heads.clone().slice([0..batch, 0..n_head + n_kv]);
     if config.position == Position::Rope {
         let (cos, sin, swap) = tables.rope(len);
+        let [cos, sin, swap] = [cos, sin, swap].map(|table| precision::to(table, dtype));
         let turned = qk.clone().matmul(swap);
         qk = qk * cos + turned * sin;
     }
@@ -122,12 +158,8 @@ fn attention<B: Backend>(
         .matmul(k.transpose())
         .mul_scalar(1.0 / (head_dim as f32).sqrt())
         .reshape([batch, n_head, len, len]);
-    let probs = activation::softmax(scores + tables.mask(len), 3);
-    let att = drop_out(probs, dropout, Site::Attention)
-        .reshape([batch, n_kv, group * len, len])
-        .matmul(v)
-        .reshape([batch, n_head, len, head_dim]);
-    att.swap_dims(1, 2).reshape([batch, len, n_head * head_dim])
+    let scores = precision::to(scores, FloatDType::F32) + tables.mask(len);
+    (precision::to(activation::softmax(scores, 3), dtype), v)
 }
 
 /// Runs last norm, head and cross-entropy with plain burn operations.
@@ -161,7 +193,8 @@ pub fn plain_head_loss<B: Ops>(
 
 fn log_probs<B: Ops>(model: &Gpt<B>, config: &Config, x: Tensor<B, 3>) -> Tensor<B, 3> {
     let h = norm(config.norm, x, &model.g_final, model.b_final.as_ref());
-    activation::log_softmax(linear(h, model.head(), model.b_out.as_ref()), 2)
+    let logits = linear(h, model.head(), model.b_out.as_ref());
+    activation::log_softmax(precision::to(logits, FloatDType::F32), 2)
 }
 
 fn nll<B: Ops>(log_probs: Tensor<B, 3>, tokens: Tensor<B, 2, Int>) -> Tensor<B, 2> {

@@ -3,6 +3,8 @@
 //! burn's clipping works per tensor and its `AdamW` defaults differ from torch's, so both are
 //! written out here; on one flat vector they are a few lines.
 
+use core::ops::Range;
+
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 
@@ -20,7 +22,9 @@ pub struct State<B: Backend> {
     pub moment_1: Tensor<B, 1>,
     /// Second moment of the gradients.
     pub moment_2: Tensor<B, 1>,
-    /// Weight decay of each element: that of the settings for matrices, else 0.
+    /// Weight decay of each tensor, and where it lies: that of the settings for matrices, else 0.
+    pub(crate) decays: Vec<(Range<usize>, f64)>,
+    /// The same for each element.
     decay: Tensor<B, 1>,
 }
 
@@ -39,30 +43,41 @@ impl<B: Backend> State<B> {
         settings: &Settings,
         device: &B::Device,
     ) -> Self {
-        let decay = entries
+        let decays: Vec<_> = entries
             .iter()
-            .flat_map(|entry| {
+            .map(|entry| {
                 let matrix = entry.shape.len() == 2;
                 let decay = if matrix { settings.weight_decay } else { 0.0 };
-                core::iter::repeat_n(decay as f32, entry.len())
+                (entry.range(), decay)
             })
             .collect();
+        let each =
+            |(range, decay): &(Range<usize>, f64)| core::iter::repeat_n(*decay as f32, range.len());
+        let decay = decays.iter().flat_map(each).collect();
         let weights = upload(weights, device);
-        let zeros = weights.zeros_like();
         Self {
             ema: weights.clone(),
-            moment_1: zeros.clone(),
-            moment_2: zeros,
+            moment_1: weights.zeros_like(),
+            moment_2: weights.zeros_like(),
             decay: upload(decay, device),
+            decays,
             weights,
         }
     }
 
-    /// Applies one step of `AdamW` and moves the average.
+    /// Applies one step of `AdamW` and moves the average, with plain burn operations.
     ///
-    /// `step` counts from 0. The update is torch's: decoupled decay first, moments with bias
-    /// correction, `eps` added to the corrected root.
-    pub fn update(&mut self, grads: Tensor<B, 1>, settings: &Settings, step: u64) {
+    /// `norm` is that of the gradients, which are clipped; `step` counts from 0. The update is
+    /// torch's: decoupled decay first, moments with bias correction, `eps` added to the corrected
+    /// root.
+    pub fn update(
+        &mut self,
+        grads: Tensor<B, 1>,
+        norm: Tensor<B, 1>,
+        settings: &Settings,
+        step: u64,
+    ) {
+        let grads = clip(grads, norm, settings.clip);
         let lr = learning_rate(settings, step) as f32;
         let (beta_1, beta_2) = (settings.beta1 as f32, settings.beta2 as f32);
         let t = i32::try_from(step + 1).unwrap_or(i32::MAX);
@@ -77,11 +92,18 @@ impl<B: Backend> State<B> {
         let shrunk = weights.clone() - weights * self.decay.clone() * lr;
         self.weights = shrunk - update * lr;
 
-        // the ramp lets the average forget the initial weights quickly
-        let ramp = (step + 1) as f64 / (step + 10) as f64;
-        let keep = settings.ema_decay.min(ramp) as f32;
+        let keep = average_decay(settings, step) as f32;
         self.ema = self.ema.clone() * keep + self.weights.clone() * (1.0 - keep);
     }
+}
+
+/// Returns the decay of the weight average at a step.
+///
+/// The ramp lets the average forget the initial weights quickly.
+#[must_use]
+pub fn average_decay(settings: &Settings, step: u64) -> f64 {
+    let ramp = (step + 1) as f64 / (step + 10) as f64;
+    settings.ema_decay.min(ramp)
 }
 
 /// Returns the Euclidean norm of all gradients together.

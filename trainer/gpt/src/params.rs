@@ -4,10 +4,11 @@
 //! come from the module itself.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::{FloatDType, Tensor};
 
 use crate::model::Gpt;
+use crate::precision;
 
 /// One tensor of the model and its place in the flat vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,12 +109,15 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Collect<'_, B> {
         let len = value.dims().iter().product::<usize>();
         self.flat.push(match value.grad(self.grads) {
             Some(grad) => grad.reshape([len]),
-            None => Tensor::zeros([len], &value.device()),
+            None => {
+                let zeros = Tensor::zeros([len], &value.device());
+                precision::to(zeros, precision::of(&value))
+            }
         });
     }
 }
 
-/// Returns the gradients of all tensors as one flat vector.
+/// Returns the gradients of all tensors as one flat vector of `f32`.
 pub fn gradients<B: AutodiffBackend>(
     model: &Gpt<B>,
     grads: &B::Gradients,
@@ -123,5 +127,5 @@ pub fn gradients<B: AutodiffBackend>(
         flat: Vec::new(),
     };
     model.visit(&mut collect);
-    Tensor::cat(collect.flat, 0)
+    precision::to(Tensor::cat(collect.flat, 0), FloatDType::F32)
 }

@@ -3,6 +3,8 @@
 use anyhow::{Result, anyhow};
 use runtime::{Activation, Config, Norm, Position};
 
+use crate::init::Init;
+use crate::precision::Precision;
 use crate::settings::Settings;
 
 /// Settings with a name and a sentence.
@@ -57,6 +59,8 @@ const BASE: Settings = Settings {
     clip: 1.0,
     dropout: 0.0,
     ema_decay: 0.998,
+    init: Init::Identity,
+    precision: Precision::F32,
     seed: 1,
     eval_every: 500,
     sample_len: 200,
@@ -237,6 +241,34 @@ pub const PRESETS: &[Preset] = &[
             beta2: 0.99,
             weight_decay: 0.1,
             dropout: 0.2,
+            ..BASE
+        },
+    },
+    Preset {
+        name: "nanogpt-cpu",
+        about: "nanoGPT's configuration for a CPU; `eval --protocol nanogpt` scores it as nanoGPT does",
+        settings: Settings {
+            model: Config {
+                n_layer: 4,
+                n_head: 4,
+                n_kv_head: 4,
+                d_model: 128,
+                d_ff: 512,
+                context_len: 64,
+                position: Position::Learned,
+                norm: Norm::LayerNorm,
+                activation: Activation::Gelu,
+                ..BODY
+            },
+            train_len: 64,
+            batch: 12,
+            steps: 2_000,
+            min_lr_ratio: 0.1,
+            beta2: 0.99,
+            weight_decay: 0.1,
+            init: Init::Gpt2,
+            eval_every: 1_000,
+            train_on_dev: true,
             ..BASE
         },
     },

@@ -34,8 +34,20 @@ pub struct EvalArgs {
     pub blob: Option<PathBuf>,
     /// Text to score on; `None` is the run's.
     pub data: Option<PathBuf>,
+    /// How to score.
+    pub protocol: Protocol,
     /// Prints JSON.
     pub json: bool,
+}
+
+/// How a text is scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Every transition of val once, in fresh windows of the deployed context.
+    #[default]
+    EveryTransition,
+    /// nanoGPT's: the mean of random batches of val.
+    NanoGpt,
 }
 
 /// What `trainer sample` was asked for.
@@ -51,4 +63,26 @@ pub struct SampleArgs {
     pub seed: u64,
     /// Characters to make.
     pub len: usize,
+}
+
+/// What `trainer compare` was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompareArgs {
+    /// Runs.
+    pub runs: Vec<String>,
+    /// Where the curves go; `None` is `compare.svg` beside the runs.
+    pub svg: Option<PathBuf>,
+    /// Largest distance between training losses of the same step.
+    pub within: Option<f64>,
+}
+
+/// What `trainer report` was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportArgs {
+    /// Run; `None` is the newest.
+    pub run: Option<String>,
+    /// Text that the run was trained on; `None` is where it was then.
+    pub data: Option<PathBuf>,
+    /// Prompt of the attention maps.
+    pub prompt: Option<String>,
 }

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::request::{SampleArgs, TrainArgs};
 use crate::settings::Settings;
 use crate::training::{Text, Trainer};
-use crate::{presets, sample};
+use crate::{memory, metrics, presets, report, sample};
 
 /// Longest time between two saves of `last.ckpt`.
 const SAVE_EVERY: Duration = Duration::from_secs(30);
@@ -24,6 +24,9 @@ const SAVE_EVERY: Duration = Duration::from_secs(30);
 const LINES: u64 = 200;
 /// Fewer characters per parameter than this overfit; a text of that size is learnt by heart.
 const CHARS_PER_PARAM: u64 = 20;
+
+/// Bytes per character that the distributions of teachers take.
+const SOFT_BYTES: u64 = 3 * checkpoint::soft::TOP as u64;
 
 /// What a run starts from.
 #[derive(Debug)]
@@ -197,7 +200,7 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
             .save(&dir)
             .with_context(|| format!("cannot write to {}", dir.display()))?;
     }
-    introduce(&trainer, &plan.name);
+    introduce(&trainer, &plan.name, plan.threads, plan.teachers.len());
     for teacher in &plan.teachers {
         crate::say!("teacher: {}, {:.4} on dev", teacher.run, teacher.best_dev);
     }
@@ -224,7 +227,7 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
     conclude(&trainer, &plan.name, &dir)
 }
 
-fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str) {
+fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str, threads: usize, n_teacher: usize) {
     let settings = &trainer.settings;
     let (n_params, n_chars) = (settings.model.n_params(), trainer.text.train.len() as u64);
     crate::say!(
@@ -245,6 +248,13 @@ fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str) {
             n_chars as f64 / n_params as f64
         );
     }
+    if !B::GPU {
+        let taught = n_teacher.min(1) as u64 * SOFT_BYTES * n_chars;
+        crate::say!(
+            "memory: at most {} while training",
+            memory::megabytes(memory::ceiling(settings, threads) + taught)
+        );
+    }
     crate::say!(
         "run: {name}, step {} of {}, {} characters a step",
         trainer.step,
@@ -261,23 +271,32 @@ fn steps<B: TrainBackend>(
     stop: &AtomicBool,
 ) -> Result<bool> {
     let settings = trainer.settings;
-    let tokens = (settings.batch * settings.train_len) as f64;
     let line_every = (settings.steps / LINES).max(1);
     let mut metrics = Metrics::open(dir, trainer.step)?;
-    let mut progress = Progress::new(trainer.step, settings.steps);
+    let per_step = settings.batch * settings.train_len;
+    let tokens = per_step as f64;
+    let mut progress = Progress::new(trainer.step, settings.steps, per_step);
     let mut saved = Instant::now();
     let (mut since, mut loss_sum, mut count) = (Instant::now(), 0.0, 0_u32);
-    let mut speed = 0.0;
     while trainer.step < settings.steps {
         let started = Instant::now();
-        let report = trainer.step()?;
-        trainer.record.seconds += started.elapsed().as_secs_f64();
-        loss_sum += report.loss;
-        count += 1;
+        let mut reports = trainer.advance()?;
         let last = trainer.step == settings.steps;
         let eval = last || trainer.step.is_multiple_of(settings.eval_every);
-        if eval || trainer.step.is_multiple_of(line_every) {
-            speed = tokens * f64::from(count) / since.elapsed().as_secs_f64();
+        let due = eval || trainer.step.is_multiple_of(line_every);
+        let stopping = stop.load(Ordering::SeqCst);
+        let save = last || stopping || saved.elapsed() >= SAVE_EVERY;
+        if due || save {
+            reports.extend(trainer.flush()?);
+        }
+        trainer.record.seconds += started.elapsed().as_secs_f64();
+        let Some(&report) = reports.last() else {
+            continue;
+        };
+        loss_sum += reports.iter().map(|report| report.loss).sum::<f64>();
+        count += reports.len() as u32;
+        if due {
+            let speed = tokens * f64::from(count) / since.elapsed().as_secs_f64();
             let mut line = Line {
                 step: trainer.step,
                 train: loss_sum / f64::from(count),
@@ -305,9 +324,8 @@ fn steps<B: TrainBackend>(
             }
             (since, loss_sum, count) = (Instant::now(), 0.0, 0);
         }
-        progress.update(trainer.step, report.loss, speed);
-        let stopping = stop.load(Ordering::SeqCst);
-        if last || stopping || saved.elapsed() >= SAVE_EVERY {
+        progress.update(trainer.step, report.loss);
+        if save {
             trainer
                 .to_checkpoint(name, true)
                 .save(&dir.join(runs::LAST))?;
@@ -339,8 +357,22 @@ fn report_eval<B: TrainBackend>(trainer: &Trainer<B>, line: &Line, best: bool) -
         trainer.record.dev_ema,
         if best { " (kept)" } else { "" },
         line.tokens_per_s,
-        indented(&text)
+        indented(&text) + &rising(trainer)
     ))
+}
+
+/// Warns when dev has turned up: two evaluations or more since its best.
+fn rising<B: TrainBackend>(trainer: &Trainer<B>) -> String {
+    let (settings, record) = (&trainer.settings, &trainer.record);
+    if settings.train_on_dev || trainer.step < record.best_step + 2 * settings.eval_every {
+        return String::new();
+    }
+    format!(
+        "\nwarning: dev was best at step {} ({:.4}) and has not come back ({:.4}): the text is being \
+         learnt by heart. best.ckpt keeps the best; try more --dropout, a smaller model or fewer \
+         --steps",
+        record.best_step, record.best_dev, record.dev_ema
+    )
 }
 
 fn indented(text: &str) -> String {
@@ -353,14 +385,23 @@ fn indented(text: &str) -> String {
 /// Prints and keeps samples, the loss on val and the next command.
 fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Result<()> {
     let best = Checkpoint::load(&runs::best_checkpoint(dir)?)?;
-    let prompt = &sample::known(sample::PROMPT, &trainer.text.vocab);
     let mut file = std::fs::File::create(dir.join(runs::SAMPLES))?;
-    for temperature in [0.5, 0.8, 1.2] {
-        let text = sample::from_checkpoint(&best, prompt, temperature, best.seed, 500)?;
+    for (temperature, text) in report::samples(&best)? {
         crate::say!("temperature {temperature}:\n{}\n", indented(&text));
         writeln!(file, "temperature {temperature}:\n{text}\n")?;
     }
-    let val = mean(&trainer.score(&best, &trainer.text.val)?);
+    let losses = trainer.score(&best, &trainer.text.val)?;
+    let path = report::write(
+        dir,
+        &report::Input {
+            best: &best,
+            lines: &metrics::read(dir)?,
+            val: &trainer.text.val,
+            losses: &losses,
+            prompt: None,
+        },
+    )?;
+    let val = mean(&losses);
     crate::say!(
         "val {val:.4} nats per character: {} transitions once, fresh windows of {}, averaged weights \
          of step {} ({}, {:.4})",
@@ -375,9 +416,13 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
         best.best_dev
     );
     crate::say!(
-        "trained {:.0} s; the run lies in {}",
+        "trained {:.0} s{}; report: {}",
         trainer.record.seconds,
-        dir.display()
+        memory::peak().map_or(String::new(), |peak| format!(
+            ", held {} at most",
+            memory::megabytes(peak)
+        )),
+        path.display()
     );
     crate::say!("next:\n  tools/export {name}");
     Ok(())

@@ -8,6 +8,9 @@ use runtime::{Config, Position};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::init::Init;
+use crate::precision::Precision;
+
 /// Settings of a training run. The names are those of the JSON file and of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -43,6 +46,12 @@ pub struct Settings {
     pub dropout: f32,
     /// Decay of the weight average.
     pub ema_decay: f64,
+    /// Rule for the initial weights.
+    #[serde(default)]
+    pub init: Init,
+    /// Number format of the forward and backward pass.
+    #[serde(default)]
+    pub precision: Precision,
     /// Seed of weights, order and dropout.
     pub seed: u64,
     /// Steps between evaluations on dev, with a sample each.
@@ -93,6 +102,8 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("clip", "Largest global norm of the gradients"),
     ("dropout", "Dropout on attention and feed-forward outputs"),
     ("ema_decay", "Decay of the weight average"),
+    ("init", "identity or gpt2"),
+    ("precision", "f32, or bf16 (on a GPU only)"),
     ("seed", "Seed of weights, order and dropout"),
     ("eval_every", "Steps between evaluations"),
     ("sample_len", "Characters of a sample"),
@@ -125,7 +136,7 @@ impl Settings {
             set(&mut fields, name, text)?;
             // one field at a time, so that the message names the field
             serde_json::from_value::<Self>(Value::Object(fields.clone()))
-                .map_err(|error| anyhow!("--{}: {error}; found {text:?}", flag(name)))?;
+                .map_err(|_| unfit(&fields, name, text))?;
         }
         Ok(serde_json::from_value(Value::Object(fields))?)
     }
@@ -211,20 +222,32 @@ fn set(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
     let old = fields
         .get(name)
         .with_context(|| format!("there is no setting {name:?}; see --help for the list"))?;
+    let parsed = serde_json::from_str(text).ok();
     let value = match old {
-        Value::String(_) => Value::String(text.to_lowercase()),
-        _ => serde_json::from_str(text)
-            .ok()
-            .filter(|new: &Value| core::mem::discriminant(new) == core::mem::discriminant(old))
-            .with_context(|| {
-                let expected = if old.is_boolean() {
-                    "true or false"
-                } else {
-                    "a number"
-                };
-                format!("--{}: expected {expected}, found {text:?}", flag(name))
-            })?,
+        Value::String(_) => Some(Value::String(text.to_lowercase())),
+        Value::Bool(_) => parsed.filter(Value::is_boolean),
+        _ if old.is_u64() => parsed.filter(Value::is_u64),
+        _ => parsed.filter(Value::is_number),
     };
+    let value = value.ok_or_else(|| unfit(fields, name, text))?;
     fields.insert(name.to_owned(), value);
     Ok(())
+}
+
+/// Says what a field takes instead of `text`.
+fn unfit(fields: &Map<String, Value>, name: &str, text: &str) -> anyhow::Error {
+    let words = FIELDS
+        .iter()
+        .find_map(|&(field, help)| (field == name).then_some(help));
+    let expected = match fields.get(name) {
+        // the help of a word lists the words
+        Some(Value::String(_)) => words.unwrap_or("a word"),
+        Some(Value::Bool(_)) => "true or false",
+        Some(value) if value.is_u64() => match serde_json::from_str::<Value>(text) {
+            Ok(found) if found.is_u64() => "a smaller whole number",
+            _ => "a whole number",
+        },
+        _ => "a number",
+    };
+    anyhow!("--{}: expected {expected}, found {text:?}", flag(name))
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use block::Dropout;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Int, Tensor, TensorData};
 use checkpoint::{Checkpoint, Corpus, NamedTensor, SoftTargets, Split, Vocabulary};
 
 use crate::backend::TrainBackend;
@@ -15,6 +16,7 @@ use crate::model::Gpt;
 use crate::ops::Targets;
 use crate::optimizer::{self, State};
 use crate::params::{self, Entry};
+use crate::precision::{self, Precision};
 use crate::settings::Settings;
 use crate::shards::Shards;
 use crate::tables::Tables;
@@ -90,6 +92,14 @@ pub struct StepReport {
     pub lr: f64,
 }
 
+/// A step whose numbers are still on the device.
+#[derive(Debug)]
+struct Queued<B: TrainBackend> {
+    losses: Vec<Tensor<B, 1>>,
+    norm: Tensor<B, 1>,
+    lr: f64,
+}
+
 /// A run: settings, text, weights and everything that moves with them.
 #[derive(Debug)]
 pub struct Trainer<B: TrainBackend> {
@@ -108,6 +118,11 @@ pub struct Trainer<B: TrainBackend> {
     /// What the teachers expect at every place of the training text, if there are any.
     pub soft: Option<SoftTargets>,
     device: B::Device,
+    /// The training text, where the device has it at hand.
+    tokens: Tensor<B::Train, 1, Int>,
+    /// Distances from the start of a window, `[1, train_len]`.
+    offsets: Tensor<B::Train, 2, Int>,
+    queued: Vec<Queued<B>>,
     shards: Shards,
     batches: Batches,
     skeleton: Gpt<B::Train>,
@@ -130,6 +145,9 @@ impl<B: TrainBackend> Trainer<B> {
         settings.model.vocab_size =
             u16::try_from(text.vocab.len()).context("the text has too many characters")?;
         settings.validate()?;
+        if settings.precision == Precision::Bf16 && !B::GPU {
+            bail!("precision bf16 is for a GPU (--device cuda); use --precision f32");
+        }
         let batches = Batches::new(
             text.train.clone(),
             settings.train_len,
@@ -138,7 +156,7 @@ impl<B: TrainBackend> Trainer<B> {
         )?;
         let skeleton = Gpt::zeroed(&settings.model, device);
         let entries = params::entries(&skeleton);
-        let weights = init::weights(&settings.model, &entries, settings.seed);
+        let weights = init::weights(settings.init, &settings.model, &entries, settings.seed);
         Ok(Self {
             state: State::new(weights, &entries, &settings, device),
             shards: Shards::new(settings.shards, threads)?,
@@ -153,6 +171,9 @@ impl<B: TrainBackend> Trainer<B> {
             },
             step: 0,
             soft: None,
+            tokens: ints(text.train.iter().copied(), [text.train.len()], device),
+            offsets: ints(0..settings.train_len, [1, settings.train_len], device),
+            queued: Vec::new(),
             device: device.clone(),
             settings,
             text,
@@ -163,42 +184,44 @@ impl<B: TrainBackend> Trainer<B> {
     }
 
     /// Returns loss and gradients of the next step's batch without taking the step.
-    ///
-    /// # Panics
-    ///
-    /// Never: settings with no shard are refused.
     #[must_use]
     pub fn gradients(&mut self) -> (f64, Tensor<B, 1>) {
+        let (losses, grads) = self.shard_gradients();
+        (sum(losses), grads)
+    }
+
+    /// Returns the losses of the shards, each already divided by the whole batch, and the sum of
+    /// their gradients, without waiting for them.
+    fn shard_gradients(&mut self) -> (Vec<Tensor<B, 1>>, Tensor<B, 1>) {
         let batch = self.batches.get(self.step);
         let this = &*self;
         let parts = this
             .shards
             .map(this.settings.shards, |shard| this.shard(&batch, shard));
         self.shards.serial(|| {
-            let mut parts = parts.into_iter();
-            let (mut loss, mut grads) = parts.next().expect("at least one shard");
+            let (losses, grads): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
             // in the order of the shards: a float sum depends on it
-            for (part_loss, part) in parts {
-                loss += part_loss;
-                grads = grads + part;
-            }
-            (loss, grads)
+            let sum = grads.into_iter().reduce(|sum, part| sum + part);
+            (losses, sum.expect("at least one shard"))
         })
     }
 
-    fn shard(&self, batch: &Batch, shard: usize) -> (f64, Tensor<B, 1>) {
+    fn shard(&self, batch: &Batch, shard: usize) -> (Tensor<B, 1>, Tensor<B, 1>) {
         let settings = &self.settings;
         let (rows, len) = (settings.batch / settings.shards, settings.train_len);
-        let part = shard * rows * len..(shard + 1) * rows * len;
-        let rows_of = |all: &[i32]| {
-            Tensor::from_data(
-                TensorData::new(all[part.clone()].to_vec(), [rows, len]),
-                &self.device,
-            )
-        };
         let first = shard * rows;
+        let starts = batch.starts[first..first + rows].iter().copied();
+        let rows_from = |late: usize| {
+            let starts = ints(
+                starts.clone().map(|start| start + late),
+                [rows, 1],
+                &self.device,
+            );
+            let places = (starts + self.offsets.clone()).reshape([rows * len]);
+            self.tokens.clone().select(0, places).reshape([rows, len])
+        };
         let targets = Targets {
-            tokens: rows_of(&batch.targets),
+            tokens: rows_from(1),
             soft: self.soft.as_ref().map(|soft| {
                 let values = self.mixed(soft, batch, first..first + rows);
                 let shape = [rows, len, self.text.vocab.len()];
@@ -212,18 +235,18 @@ impl<B: TrainBackend> Trainer<B> {
             layer: 0,
             first_sequence: first as u32,
         });
-        let weights = Tensor::from_inner(self.state.weights.clone());
+        let weights = self.state.weights.clone();
+        let weights = Tensor::from_inner(precision::to(weights, settings.precision.dtype()));
         let model = params::with_values(self.skeleton.clone(), weights);
         let loss = model.loss(
             &settings.model,
             &self.tables,
-            (rows_of(&batch.tokens), targets),
+            (rows_from(0), targets),
             1.0 / (settings.batch * len) as f32,
             dropout,
         );
         let grads = loss.backward();
-        let value = host(loss.inner())[0];
-        (f64::from(value), params::gradients(&model, &grads))
+        (loss.inner(), params::gradients(&model, &grads))
     }
 
     /// Mixes the teachers' distributions with the text's tokens, `[rows, len, vocab_size]`.
@@ -271,7 +294,7 @@ impl<B: TrainBackend> Trainer<B> {
     /// names the tensor.
     pub fn step(&mut self) -> Result<StepReport> {
         let (loss, grads) = self.gradients();
-        let norm = optimizer::global_norm(&grads);
+        let norm = B::global_norm(&grads);
         let grad_norm = f64::from(host(norm.clone())[0]);
         if !loss.is_finite() || !grad_norm.is_finite() {
             bail!(
@@ -281,19 +304,71 @@ impl<B: TrainBackend> Trainer<B> {
                 self.culprit(grads)
             );
         }
-        let lr = optimizer::learning_rate(&self.settings, self.step);
-        let (shards, state) = (&self.shards, &mut self.state);
-        let (settings, step) = (&self.settings, self.step);
-        shards.serial(|| {
-            let grads = optimizer::clip(grads, norm, settings.clip);
-            state.update(grads, settings, step);
-        });
-        self.step += 1;
+        let lr = self.update(grads, norm);
         Ok(StepReport {
             loss,
             grad_norm,
             lr,
         })
+    }
+
+    /// Updates the weights and returns the learning rate.
+    fn update(&mut self, grads: Tensor<B, 1>, norm: Tensor<B, 1>) -> f64 {
+        let lr = optimizer::learning_rate(&self.settings, self.step);
+        let (shards, state) = (&self.shards, &mut self.state);
+        let (settings, step) = (&self.settings, self.step);
+        shards.serial(|| B::update(state, grads, norm, settings, step));
+        self.step += 1;
+        lr
+    }
+
+    /// Takes one step; on a device that computes on its own, without waiting for it.
+    ///
+    /// Returns the reports of the steps that are known to be done, oldest first: none, or all that
+    /// have been queued.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trainer::step`] and [`Trainer::flush`].
+    pub fn advance(&mut self) -> Result<Vec<StepReport>> {
+        if B::QUEUE < 2 {
+            return Ok(vec![self.step()?]);
+        }
+        let (losses, grads) = self.shard_gradients();
+        let norm = B::global_norm(&grads);
+        let lr = self.update(grads, norm.clone());
+        self.queued.push(Queued { losses, norm, lr });
+        if self.queued.len() < B::QUEUE {
+            return Ok(Vec::new());
+        }
+        self.flush()
+    }
+
+    /// Waits for the queued steps and returns their reports, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// A loss or gradient that is not finite. The weights are no longer of use then: they have been
+    /// updated with it.
+    pub fn flush(&mut self) -> Result<Vec<StepReport>> {
+        let first = self.step - self.queued.len() as u64;
+        let queued = core::mem::take(&mut self.queued);
+        let reports = queued.into_iter().enumerate().map(|(i, queued)| {
+            let (loss, grad_norm) = (sum(queued.losses), f64::from(host(queued.norm)[0]));
+            if !loss.is_finite() || !grad_norm.is_finite() {
+                bail!(
+                    "the loss is not finite at step {} (loss {loss}, gradient norm {grad_norm}); \
+                     lower --lr, or continue from the last checkpoint with --resume",
+                    first + i as u64
+                );
+            }
+            Ok(StepReport {
+                loss,
+                grad_norm,
+                lr: queued.lr,
+            })
+        });
+        reports.collect()
     }
 
     /// Names the first tensor with a value that is not finite.
@@ -407,6 +482,26 @@ impl<B: TrainBackend> Trainer<B> {
             })
             .collect()
     }
+}
+
+/// Adds the losses of the shards in their order.
+fn sum<B: TrainBackend>(losses: Vec<Tensor<B, 1>>) -> f64 {
+    losses
+        .into_iter()
+        .map(|loss| f64::from(host(loss)[0]))
+        .sum()
+}
+
+/// Uploads numbers below 2^31, such as tokens and places in a text.
+fn ints<B: Backend, N: TryInto<i32>, const D: usize>(
+    values: impl Iterator<Item = N>,
+    shape: [usize; D],
+    device: &B::Device,
+) -> Tensor<B, D, Int> {
+    let values: Vec<i32> = values
+        .map(|value| value.try_into().unwrap_or(i32::MAX))
+        .collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
 }
 
 /// Lays a checkpoint's tensors out in the order of `entries`.

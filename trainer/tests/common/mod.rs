@@ -95,11 +95,12 @@ pub(crate) fn scratch(name: &str) -> std::path::PathBuf {
 }
 
 /// Names of the files of a run.
-pub(crate) const FILES: [&str; 6] = [
+pub(crate) const FILES: [&str; 7] = [
     runs::CONFIG,
     runs::METRICS,
     runs::LOSS,
     runs::LAST,
     runs::BEST,
     runs::SAMPLES,
+    gpt::report::FILE,
 ];

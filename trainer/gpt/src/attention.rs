@@ -1,0 +1,145 @@
+//! Attention maps: what every head looks at, as SVG.
+
+use anyhow::{Result, bail};
+use burn::tensor::{Tensor, TensorData};
+use burn_flex::{Flex, FlexDevice};
+use checkpoint::Checkpoint;
+
+use crate::evaluation::host;
+use crate::model::Gpt;
+use crate::tables::Tables;
+use crate::{optimizer, params, training};
+
+/// Longest prompt that is drawn; the number of squares grows with its square.
+pub const MAX_PROMPT: usize = 48;
+/// Side of a square in the drawing.
+const SIDE: usize = 9;
+/// Room for the characters beside a map.
+const MARGIN: usize = 14;
+/// Shares below this are left white.
+const VISIBLE: f32 = 0.01;
+
+/// The maps of a prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Maps {
+    /// Tokens of the prompt as text.
+    pub labels: Vec<String>,
+    /// Layers.
+    pub layers: Vec<Vec<Map>>,
+}
+
+/// Shares of one head, `[len, len]` row-major: row `query` says how it divides its attention among
+/// the keys; rows sum to 1.
+pub type Map = Vec<f32>;
+
+/// Computes the maps of a checkpoint's deployed float weights.
+///
+/// # Errors
+///
+/// A prompt that is empty, too long, or has a character that the model does not know.
+pub fn maps(from: &Checkpoint, prompt: &str) -> Result<Maps> {
+    let vocab = from.vocabulary()?;
+    let tokens = vocab.encode(prompt)?;
+    let limit = MAX_PROMPT.min(usize::from(from.config.context_len));
+    if tokens.is_empty() || tokens.len() > limit {
+        bail!(
+            "the prompt has {} tokens; attention maps are drawn of 1 to {limit}",
+            tokens.len()
+        );
+    }
+    let (config, len) = (&from.config, tokens.len());
+    let skeleton = Gpt::<Flex>::zeroed(config, &FlexDevice);
+    let flat = training::flatten(&params::entries(&skeleton), from.deployed())?;
+    let model = params::with_values(skeleton, optimizer::upload(flat, &FlexDevice));
+    let tables = Tables::new(config, len, &FlexDevice);
+    let values: Vec<i32> = tokens.iter().map(|&token| i32::from(token)).collect();
+    let input = Tensor::from_data(TensorData::new(values, [1, len]), &FlexDevice);
+    let layers = model
+        .attention(config, &tables, input)
+        .into_iter()
+        .map(|shares| {
+            let n = shares.shape().num_elements();
+            let flat = host(shares.reshape([n]));
+            flat.chunks(len * len).map(<[f32]>::to_vec).collect()
+        })
+        .collect();
+    Ok(Maps {
+        labels: tokens.iter().map(|&token| vocab.decode(&[token])).collect(),
+        layers,
+    })
+}
+
+impl Maps {
+    /// Draws all maps: a row per layer, a column per head.
+    ///
+    /// Queries go down, keys to the right; the darker a square, the larger the share.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        let len = self.labels.len();
+        let cell = MARGIN + len * SIDE + MARGIN;
+        let n_head = self.layers.iter().map(Vec::len).max().unwrap_or(0);
+        let (width, height) = (n_head * cell, self.layers.len() * cell);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" font-family=\"monospace\" font-size=\"8\">\n"
+        );
+        for (layer, heads) in self.layers.iter().enumerate() {
+            for (head, map) in heads.iter().enumerate() {
+                svg += &format!(
+                    "<g transform=\"translate({},{})\">\n",
+                    head * cell,
+                    layer * cell
+                );
+                svg += &self.head(layer, head, map);
+                svg += "</g>\n";
+            }
+        }
+        svg + "</svg>\n"
+    }
+
+    fn head(&self, layer: usize, head: usize, map: &Map) -> String {
+        let len = self.labels.len();
+        let side = len * SIDE;
+        let mut svg = format!(
+            "<text x=\"{MARGIN}\" y=\"{}\" fill=\"#888\">layer {layer}, head {head}</text>\n\
+             <rect x=\"{MARGIN}\" y=\"{MARGIN}\" width=\"{side}\" height=\"{side}\" fill=\"none\" \
+             stroke=\"#ccc\"/>\n",
+            MARGIN + side + 10
+        );
+        for (i, label) in self.labels.iter().enumerate() {
+            let char = label.chars().next().unwrap_or(char::REPLACEMENT_CHARACTER);
+            let char = crate::html::escape(&visible(char).to_string());
+            let at = MARGIN + i * SIDE;
+            svg += &format!(
+                "<text x=\"{}\" y=\"{}\">{char}</text><text x=\"{}\" y=\"10\">{char}</text>\n",
+                4,
+                at + SIDE - 2,
+                at + 2
+            );
+        }
+        for (query, row) in map.chunks(len).enumerate() {
+            for (key, &share) in row
+                .iter()
+                .enumerate()
+                .filter(|&(_, &share)| share >= VISIBLE)
+            {
+                svg += &format!(
+                    "<rect x=\"{}\" y=\"{}\" width=\"{SIDE}\" height=\"{SIDE}\" \
+                     fill-opacity=\"{share:.2}\"/>",
+                    MARGIN + key * SIDE,
+                    MARGIN + query * SIDE
+                );
+            }
+        }
+        svg + "\n"
+    }
+}
+
+/// Returns a sign for characters that leave no mark.
+fn visible(char: char) -> char {
+    match char {
+        '\n' => '↵',
+        ' ' => '·',
+        other => other,
+    }
+}
