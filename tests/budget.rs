@@ -46,6 +46,12 @@ pub const LOGITS: Budget = Budget {
     reason: "the residual's error, and once more int8 for the head",
 };
 
+/// The engine's logits with int4 matrices, against the same int4 values.
+pub const INT4: Budget = Budget {
+    allowed: 0.032,
+    reason: "int8 activations, and int8 for embedding and head; the int4 weights themselves are exact",
+};
+
 impl Budget {
     /// Checks the largest error of many models against this row.
     ///

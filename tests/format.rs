@@ -3,7 +3,7 @@
 use checkpoint::{AlignedBytes, blob, synthetic};
 use parity::shapes::{self, PLAIN};
 use runtime::format::{FORMAT_VERSION, PRELUDE_LEN, encode, seal};
-use runtime::{Config, ConfigError, Layout, LoadError, Model, Session, crc32};
+use runtime::{Config, ConfigError, Kinds, Layout, LoadError, Model, Session, TensorId, crc32};
 
 /// Small enough that every bit can be flipped.
 const TINY: Config = Config {
@@ -26,21 +26,35 @@ fn reseal(blob: &mut AlignedBytes) {
     seal(blob);
 }
 
+/// A blob of int8 matrices and one of int4.
+fn blobs() -> [AlignedBytes; 2] {
+    [
+        shapes::random_blob(TINY, 1),
+        shapes::random_int4_blob(TINY, None, 1),
+    ]
+}
+
 #[test]
 fn every_truncation_is_an_error() {
-    let blob = shapes::random_blob(TINY, 1);
-    for len in 0..blob.len() {
-        let error = load(&blob[..len]).unwrap_err();
-        assert!(
-            matches!(error, LoadError::Truncated { .. }),
-            "{len}: {error:?}"
-        );
+    for blob in blobs() {
+        for len in 0..blob.len() {
+            let error = load(&blob[..len]).unwrap_err();
+            assert!(
+                matches!(error, LoadError::Truncated { .. }),
+                "{len}: {error:?}"
+            );
+        }
     }
 }
 
 #[test]
 fn every_flipped_bit_is_an_error() {
-    let mut blob = shapes::random_blob(TINY, 1);
+    for blob in blobs() {
+        every_flipped_bit_of_is_an_error(blob);
+    }
+}
+
+fn every_flipped_bit_of_is_an_error(mut blob: AlignedBytes) {
     for bit in 0..8 * blob.len() {
         blob[bit / 8] ^= 1 << (bit % 8);
         assert!(load(&blob).is_err(), "bit {bit}");
@@ -51,7 +65,12 @@ fn every_flipped_bit_is_an_error() {
 
 #[test]
 fn every_flipped_bit_with_a_right_checksum_is_an_error_or_runs() {
-    let original = shapes::random_blob(TINY, 1);
+    for original in blobs() {
+        every_flipped_bit_of_runs(&original);
+    }
+}
+
+fn every_flipped_bit_of_runs(original: &AlignedBytes) {
     let mut ran = 0;
     for bit in 0..8 * (original.len() - 4) {
         let mut blob = original.clone();
@@ -180,6 +199,44 @@ fn blob_of_version_1_loads_and_upgrades() {
         old[bit / 8] ^= 1 << (bit % 8);
         assert!(load(&old).is_err(), "bit {bit}");
         old[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+#[test]
+fn kinds_that_the_model_cannot_have_are_errors() {
+    let original = shapes::random_blob(TINY, 1);
+    let model = Model::from_bytes(&original).unwrap();
+    let mut header = *model.header();
+    for (id, bits) in [
+        // Rows of the embedding are read one by one.
+        (TensorId::WEmbed, 0x1),
+        (TensorId::WPos, 0x10),
+        // No such number format.
+        (TensorId::WQkv, 0x500),
+        // The model has no gate, and no head of its own.
+        (TensorId::WGate, 0x1_0000),
+        (TensorId::WOut, 0x1000_0000),
+    ] {
+        header.kinds = Kinds::from_bits(bits);
+        assert_eq!(
+            header
+                .config
+                .tensors_in(header.kinds, Layout::Plain)
+                .count(),
+            0
+        );
+        let mut out = AlignedBytes::zeroed(original.len());
+        let error = encode(&header, Layout::Plain, &mut out).unwrap_err();
+        assert_eq!(error, runtime::format::EncodeError::BadKind(id));
+        // The last four bytes of the header.
+        let header_len = u32::from_le_bytes([original[12], original[13], 0, 0]);
+        let mut blob = original.clone();
+        let end = PRELUDE_LEN + header_len as usize;
+        blob[end - 4..end].copy_from_slice(&bits.to_le_bytes());
+        reseal(&mut blob);
+        let error = load(&blob).unwrap_err();
+        assert_eq!(error, LoadError::UnsupportedKind(id));
+        assert!(error.to_string().starts_with(id.name()), "{error}");
     }
 }
 

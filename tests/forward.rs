@@ -3,7 +3,7 @@
 use burn::tensor::{Tensor, TensorData};
 use burn_flex::Flex;
 use burn_flex::FlexDevice;
-use checkpoint::{Checkpoint, synthetic};
+use checkpoint::{Checkpoint, int4, synthetic};
 use gpt::model::Gpt;
 use gpt::params;
 use gpt::tables::Tables;
@@ -29,8 +29,11 @@ fn first_layers(checkpoint: &Checkpoint, n_layer: u16) -> Checkpoint {
 }
 
 fn on_engine(checkpoint: &Checkpoint, tokens: &[u16]) -> Activations {
-    let blob = shapes::blob_of(checkpoint);
-    let model = Model::from_bytes(&blob).unwrap();
+    on_engine_as(&shapes::blob_of(checkpoint), tokens)
+}
+
+fn on_engine_as(blob: &[u8], tokens: &[u16]) -> Activations {
+    let model = Model::from_bytes(blob).unwrap();
     let mut memory = vec![0; model.config().state_words()];
     let mut session = Session::new(&model, &mut memory).unwrap();
     let (mut residual, mut logits) = (Vec::new(), Vec::new());
@@ -113,4 +116,23 @@ fn engine_follows_the_trainer_layer_by_layer() {
     };
     let largest = cases().map(error).fold(0.0, f64::max);
     budget::LOGITS.check("logits", largest);
+}
+
+#[test]
+fn engine_with_int4_follows_the_mathematics_of_the_same_weights() {
+    let mut largest = 0.0_f64;
+    for (index, (checkpoint, tokens)) in cases().enumerate() {
+        let group = [8, 16, 24, 32][index % 4];
+        let found = on_engine_as(&shapes::int4_blob_of(&checkpoint, Some(group)), &tokens);
+        let mut rounded = checkpoint.clone();
+        for tensor in &mut rounded.ema {
+            if tensor.name.contains(".w_") {
+                let cols = tensor.shape[1] as usize;
+                tensor.data = int4::fake_quantize(&tensor.data, cols, group as usize).unwrap();
+            }
+        }
+        let exact = Reference::new(rounded.config, rounded.deployed()).forward(&tokens);
+        largest = largest.max(relative_error(&found.logits, &exact.logits));
+    }
+    budget::INT4.check("logits with int4 matrices", largest);
 }

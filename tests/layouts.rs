@@ -150,9 +150,20 @@ fn hash(blob: &[u8], tokens: &[u16]) -> u64 {
 #[test]
 fn rewritten_blob_gives_the_same_bits_and_comes_back() {
     for (seed, config) in shapes::all().into_iter().chain(odd_shapes()).enumerate() {
-        let plain = shapes::random_blob(config, seed as u64);
-        let tokens = shapes::random_tokens(config.vocab_size, 40, 1);
-        let expected = hash(&plain, &tokens);
+        let groups = [None, Some(8), Some(16), Some(24), Some(32)];
+        let group = groups[seed % groups.len()];
+        comes_back(config, &shapes::random_blob(config, seed as u64));
+        comes_back(
+            config,
+            &shapes::random_int4_blob(config, group, seed as u64),
+        );
+    }
+}
+
+fn comes_back(config: Config, plain: &AlignedBytes) {
+    let tokens = shapes::random_tokens(config.vocab_size, 40, 1);
+    {
+        let expected = hash(plain, &tokens);
         let mut from = plain.clone();
         // Each layout is written from the one before it, not from the plain one.
         for layout in Layout::ALL.into_iter().rev() {
@@ -170,9 +181,15 @@ fn rewritten_blob_gives_the_same_bits_and_comes_back() {
 
 #[test]
 fn every_flipped_bit_of_a_rewritten_blob_is_an_error_or_runs() {
-    let plain = shapes::random_blob(odd_shapes()[2], 1);
-    for layout in [Layout::M0, Layout::M4, Layout::Rv32] {
-        let original = blob::relayout(&plain, layout).unwrap();
+    let config = odd_shapes()[2];
+    let plain = shapes::random_blob(config, 1);
+    let int4 = shapes::random_int4_blob(config, None, 1);
+    let layouts = [Layout::M0, Layout::M4, Layout::Rv32];
+    for (plain, layout) in [plain, int4]
+        .iter()
+        .flat_map(|blob| layouts.map(|layout| (blob, layout)))
+    {
+        let original = blob::relayout(plain, layout).unwrap();
         for bit in 0..8 * (original.len() - 4) {
             let mut blob: AlignedBytes = original.clone();
             blob[bit / 8] ^= 1 << (bit % 8);

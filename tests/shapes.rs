@@ -1,6 +1,6 @@
 //! Small models of every shape that a configuration can describe.
 
-use checkpoint::{AlignedBytes, Checkpoint, blob, synthetic};
+use checkpoint::{AlignedBytes, Checkpoint, blob, int4, synthetic};
 use runtime::{Activation, Config, Kinds, Norm, Position, Provenance};
 
 /// A small model with every optional part switched off.
@@ -94,6 +94,30 @@ pub fn blob_as(checkpoint: &Checkpoint, kinds: Kinds) -> AlignedBytes {
 #[must_use]
 pub fn random_blob(config: Config, seed: u64) -> AlignedBytes {
     blob_of(&synthetic::checkpoint(config, seed))
+}
+
+/// Writes the blob of a random model with int4 matrices in groups of `group` columns, or of as many as
+/// take the fewest bytes.
+///
+/// # Panics
+///
+/// If there are no such groups.
+#[must_use]
+pub fn random_int4_blob(config: Config, group: Option<u32>, seed: u64) -> AlignedBytes {
+    int4_blob_of(&synthetic::checkpoint(config, seed), group)
+}
+
+/// Writes the blob of a checkpoint with int4 matrices; see [`random_int4_blob`].
+///
+/// # Panics
+///
+/// If the checkpoint cannot be exported so.
+#[must_use]
+pub fn int4_blob_of(checkpoint: &Checkpoint, group: Option<u32>) -> AlignedBytes {
+    match int4::kinds(&checkpoint.config, group, &[]) {
+        Ok(kinds) => blob_as(checkpoint, kinds),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Returns `n` random tokens below `vocab_size`.

@@ -11,7 +11,7 @@ use crate::config::{Config, ConfigError};
 use crate::crc::crc32;
 use crate::kinds::Kinds;
 use crate::layout::Layout;
-use crate::tensor::{TENSOR_ALIGN, TensorMap};
+use crate::tensor::{TENSOR_ALIGN, TensorId, TensorMap};
 use crate::vocab::{Vocab, VocabError};
 
 /// First bytes of every blob.
@@ -111,10 +111,7 @@ pub enum LoadError {
         supported: u16,
     },
     /// A matrix has a number format that this build does not read, or may not have the one it states.
-    UnsupportedKind {
-        /// Name of the matrix.
-        name: &'static str,
-    },
+    UnsupportedKind(TensorId),
     /// The tensor section is laid out for a core that this build does not know.
     UnsupportedLayout(u8),
     /// The checksum does not match.
@@ -165,12 +162,11 @@ impl core::fmt::Display for LoadError {
                     "the model is newer, so update this program"
                 })
             }
-            Self::UnsupportedKind { name } => {
-                write!(
-                    f,
-                    "{name} has a number format that this build does not read"
-                )
-            }
+            Self::UnsupportedKind(id) => write!(
+                f,
+                "{} has a number format that this build does not read",
+                id.name()
+            ),
             Self::UnsupportedLayout(layout) => {
                 write!(f, "tensor layout {layout} is not known to this build")
             }
@@ -271,9 +267,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
     let (mut header, mut rest) =
         postcard::take_from_bytes::<Header<'_>>(header_bytes).map_err(|_| LoadError::BadHeader)?;
     if version > 1 {
-        let (bits, after) =
-            postcard::take_from_bytes::<u32>(rest).map_err(|_| LoadError::BadHeader)?;
-        header.kinds = Kinds::from_bits(bits);
+        let (bits, after) = rest.split_first_chunk().ok_or(LoadError::BadHeader)?;
+        header.kinds = Kinds::from_bits(u32::from_le_bytes(*bits));
         rest = after;
     }
     if !rest.is_empty() {
@@ -281,7 +276,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, LoadError> {
     }
     header.config.validate().map_err(LoadError::BadConfig)?;
     let kinds = header.kinds.check(&header.config);
-    kinds.map_err(|id| LoadError::UnsupportedKind { name: id.name() })?;
+    kinds.map_err(LoadError::UnsupportedKind)?;
     let map = TensorMap::new(&header.config, header.kinds, layout).ok_or(LoadError::BadHeader)?;
     let sections = sections(header_bytes.len(), &map);
     if tensor_offset as usize != sections.tensors.start || total_len as usize != sections.total_len
@@ -347,10 +342,7 @@ pub enum EncodeError {
     /// The configuration describes no possible model.
     BadConfig(ConfigError),
     /// A matrix may not have the number format that the header states.
-    BadKind {
-        /// Name of the matrix.
-        name: &'static str,
-    },
+    BadKind(TensorId),
     /// The blob would be larger than its 32-bit lengths allow.
     TooLarge,
     /// The output is too small; the number is the bytes needed, or 0 when not even the header fits.
@@ -361,7 +353,7 @@ impl core::fmt::Display for EncodeError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
             Self::BadConfig(error) => error.fmt(f),
-            Self::BadKind { name } => write!(f, "{name} cannot have this number format"),
+            Self::BadKind(id) => write!(f, "{} cannot have this number format", id.name()),
             Self::TooLarge => f.write_str("the model does not fit a blob of 2 GiB"),
             Self::BufferTooSmall(needed) => write!(f, "the blob needs {needed} bytes"),
         }
@@ -385,12 +377,12 @@ pub fn encode(
 ) -> Result<Sections, EncodeError> {
     header.config.validate().map_err(EncodeError::BadConfig)?;
     let kinds = header.kinds.check(&header.config);
-    kinds.map_err(|id| EncodeError::BadKind { name: id.name() })?;
+    kinds.map_err(EncodeError::BadKind)?;
     let map = TensorMap::new(&header.config, header.kinds, layout).ok_or(EncodeError::TooLarge)?;
     let body = out
         .get_mut(PRELUDE_LEN..)
         .ok_or(EncodeError::BufferTooSmall(0))?;
-    let header_len = postcard::to_slice(&(header, header.kinds.bits()), body)
+    let header_len = postcard::to_slice(&(header, header.kinds.bits().to_le_bytes()), body)
         .map_err(|_| EncodeError::BufferTooSmall(0))?
         .len();
     let sections = sections(header_len, &map);

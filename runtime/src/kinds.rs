@@ -92,15 +92,12 @@ impl Kinds {
         if self == Self::W8 || self.is_f32() {
             return Ok(());
         }
-        for id in MATRICES {
-            let present = id.shape(config).is_some();
+        let may = |id: TensorId| {
             let known = self.code(id) <= MAX_GROUP / GROUP_STEP;
-            let w4 = cfg!(feature = "w4") && present && known && may_be_w4(id);
-            if self.code(id) != 0 && !w4 {
-                return Err(id);
-            }
-        }
-        Ok(())
+            cfg!(feature = "w4") && known && may_be_w4(id) && id.shape(config).is_some()
+        };
+        let bad = |id: &TensorId| self.code(*id) != 0 && !may(*id);
+        MATRICES.into_iter().find(bad).map_or(Ok(()), Err)
     }
 }
 

@@ -1,5 +1,8 @@
 //! Orders of a matrix in memory: one to publish, one for each family of cores.
 
+#[cfg(feature = "w4")]
+use crate::kernel::w4;
+
 /// Order of the weights of a matrix.
 ///
 /// A blob is published in [`Layout::Plain`]. The others hold the same numbers in the order in which
@@ -108,6 +111,17 @@ impl Layout {
     #[must_use]
     pub const fn matrix_len(self, rows: usize, cols: usize) -> usize {
         fill(rows, self.block()) * self.row_len(cols)
+    }
+
+    /// Returns the bytes of an int4 matrix, zeros included, and in other layouts than the plain one the
+    /// multipliers of its groups.
+    #[cfg(feature = "w4")]
+    #[must_use]
+    pub const fn w4_len(self, rows: usize, cols: usize, group: usize) -> usize {
+        match self {
+            Self::Plain => rows * fill(cols, 8) / 2,
+            _ => fill(rows, self.w4_block()) * w4::n_group(cols, group) * (group / 2 + 2),
+        }
     }
 
     /// Returns the place of an element in a matrix whose rows have `row_len` bytes.

@@ -5,9 +5,11 @@ use bytemuck::AnyBitPattern;
 use crate::config::{Activation, Config, Position};
 use crate::fixed::{self, Scale};
 use crate::format::{self, Header, LoadError, MAX_EXPONENT};
+#[cfg(feature = "w4")]
+use crate::kernel;
 use crate::kernel::Weights;
 use crate::layout::Layout;
-use crate::ops::{self, AttendScratch, Gains, Matrix};
+use crate::ops::{self, AttendScratch, Factor, Gains, Matrix};
 use crate::part::{part, part_mut, split};
 use crate::state::{Plan, State};
 use crate::tensor::{self, Kind, TensorId, TensorMap, TensorSpec};
@@ -153,8 +155,12 @@ impl<'a> Model<'a> {
     }
 
     #[inline(never)]
-    fn matrix(&self, id: TensorId, layer: usize) -> Matrix<'a> {
+    pub(crate) fn matrix(&self, id: TensorId, layer: usize) -> Matrix<'a> {
         let (rows, cols) = self.shape(id);
+        #[cfg(feature = "w4")]
+        if let Kind::W4 { group } = self.header.kinds.of(id) {
+            return self.matrix_w4(id, layer, group as usize);
+        }
         let weights = self.layout.matrix_len(rows, cols).next_multiple_of(4);
         let exponent = weights + (2 * rows).next_multiple_of(4);
         let exponent = self.integer(id, layer, exponent);
@@ -164,16 +170,40 @@ impl<'a> Model<'a> {
             _ => (exponent, false),
         };
         Matrix {
-            w: Weights {
+            w: Factor::W8(Weights {
                 words: cast(self.bytes(id, layer, 0, weights)),
                 rows,
                 cols,
                 row_len: self.layout.row_len(cols),
                 layout: self.layout,
                 biased,
-            },
+            }),
             multiplier: cast(self.bytes(id, layer, weights, 2 * rows)),
             exponent,
+        }
+    }
+
+    #[cfg(feature = "w4")]
+    fn matrix_w4(&self, id: TensorId, layer: usize, group: usize) -> Matrix<'a> {
+        let (rows, cols) = self.shape(id);
+        let weights = self.layout.w4_len(rows, cols, group);
+        let groups = weights + (2 * rows).next_multiple_of(4);
+        let groups_len = match self.layout {
+            Layout::Plain => 2 * rows * kernel::w4::n_group(cols, group),
+            _ => 0,
+        };
+        let exponent = groups + groups_len.next_multiple_of(4);
+        Matrix {
+            w: Factor::W4(kernel::w4::Nibbles {
+                words: cast(self.bytes(id, layer, 0, weights)),
+                multiplier: cast(self.bytes(id, layer, groups, groups_len)),
+                rows,
+                cols,
+                group,
+                layout: self.layout,
+            }),
+            multiplier: cast(self.bytes(id, layer, weights, 2 * rows)),
+            exponent: self.integer(id, layer, exponent),
         }
     }
 
@@ -184,12 +214,6 @@ impl<'a> Model<'a> {
             Some((_, _, Kind::G16)) => self.gains(id, layer).exponent,
             _ => 0,
         }
-    }
-
-    /// Returns the weights of a matrix and its exponent.
-    pub(crate) fn weights(&self, id: TensorId, layer: usize) -> (Weights<'a>, i32) {
-        let matrix = self.matrix(id, layer);
-        (matrix.w, matrix.exponent)
     }
 
     #[inline(never)]
@@ -448,7 +472,15 @@ fn cast<T: AnyBitPattern>(bytes: &[u8]) -> &[T] {
 fn add_row(x: &mut [i32], w: &Matrix<'_>, row: usize, scale: Scale) {
     // The weight moves up so that the product keeps its bits.
     let scale = scale.shl(-16);
-    for (x, w) in x.iter_mut().zip(w.w.row(row)) {
+    // Rows of int4 are not read one by one, see `Kinds`.
+    #[cfg_attr(
+        not(feature = "w4"),
+        expect(irrefutable_let_patterns, reason = "no other kind")
+    )]
+    let Factor::W8(weights) = w.w else {
+        return;
+    };
+    for (x, w) in x.iter_mut().zip(weights.row(row)) {
         *x = x.saturating_add(scale.apply(i32::from(w) << 16));
     }
 }

@@ -5,13 +5,15 @@
 
 use crate::config::Norm;
 use crate::fixed::{LONG_MULTIPLY, ONE, Scale, exp2_neg, mul16, root16, shift};
+#[cfg(feature = "w4")]
+use crate::kernel::w4::Nibbles;
 use crate::kernel::{self, Element, NATIVE, Vector, Weights, Wide};
 use crate::part::{part_mut, split};
 
 /// Largest `head_dim`; keeps `dot * 8-bit scale` exact in `i32`.
 pub const MAX_HEAD_DIM: usize = 512;
 
-/// An int8 matrix with one multiplier per row: the value is
+/// A matrix of integers with one multiplier per row: the value is
 /// `w[r, c] * multiplier[r] * 2^exponent`.
 ///
 /// # Shapes
@@ -21,7 +23,7 @@ pub const MAX_HEAD_DIM: usize = 512;
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
     /// Weights.
-    pub w: Weights<'a>,
+    pub w: Factor<'a>,
     /// Multipliers of the rows.
     pub multiplier: &'a [u16],
     /// Exponent of all multipliers.
@@ -34,6 +36,48 @@ impl Matrix<'_> {
     pub fn row_scale(&self, row: usize) -> Scale {
         let multiplier = self.multiplier.get(row).copied().map_or(0, u32::from);
         Scale::new(multiplier, self.exponent + ONE.trailing_zeros() as i32)
+    }
+}
+
+/// The integers of a matrix.
+#[derive(Clone, Copy, Debug)]
+pub enum Factor<'a> {
+    /// int8.
+    W8(Weights<'a>),
+    /// int4 with a multiplier per row and group of columns.
+    #[cfg(feature = "w4")]
+    W4(Nibbles<'a>),
+}
+
+impl Factor<'_> {
+    /// Returns the number of columns.
+    #[must_use]
+    pub const fn cols(&self) -> usize {
+        match self {
+            Self::W8(w) => w.cols,
+            #[cfg(feature = "w4")]
+            Self::W4(w) => w.cols,
+        }
+    }
+
+    /// Returns by how many bits the largest possible sum is to be cut to have 15 bits and a sign.
+    #[must_use]
+    pub const fn cut(&self) -> u32 {
+        match self {
+            Self::W8(w) => 17_u32.saturating_sub((w.cols as u32 * 128 * 127).leading_zeros()),
+            // The writer of a blob gives the multipliers as many bits as there are.
+            #[cfg(feature = "w4")]
+            Self::W4(_) => 16,
+        }
+    }
+
+    /// Computes the sums of the matrix times a vector.
+    pub fn sums(&self, x_q: &[Element], lanes: &mut [u32], out: &mut [i32]) {
+        match self {
+            Self::W8(w) => kernel::sums(w, Vector::Int8(x_q), lanes, out),
+            #[cfg(feature = "w4")]
+            Self::W4(w) => kernel::w4::sums(w, x_q, lanes, out),
+        }
     }
 }
 
@@ -140,7 +184,7 @@ static RECIPROCAL: [u16; 128] = {
     table
 };
 
-/// Multiplies an int8 matrix by an int8 vector and adds a bias.
+/// Multiplies a matrix by an int8 vector and adds a bias.
 ///
 /// # Shapes
 ///
@@ -162,12 +206,11 @@ pub fn matvec(
     lanes: &mut [u32],
     out: &mut [i32],
 ) {
-    debug_assert_eq!(x_q.len(), w.w.cols);
+    debug_assert_eq!(x_q.len(), w.w.cols());
     debug_assert_eq!(out.len(), w.multiplier.len());
-    kernel::sums(&w.w, Vector::Int8(x_q), lanes, out);
+    w.w.sums(x_q, lanes, out);
 
-    // The largest possible sum, cut by `cut` bits, has 15 bits and a sign.
-    let cut = 17_u32.saturating_sub((w.w.cols as u32 * 128 * 127).leading_zeros());
+    let cut = w.w.cut();
     let scale = x_scale.shl(w.exponent + cut as i32);
     let mask = (1 << cut) - 1;
     let product = |sum: i32, &multiplier: &u16| {

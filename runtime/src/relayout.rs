@@ -3,8 +3,12 @@
 use core::fmt;
 
 use crate::format::{self, EncodeError, LoadError, Sections};
+use crate::kernel::Weights;
+#[cfg(feature = "w4")]
+use crate::kernel::w4::Nibbles;
 use crate::layout::{self, Layout};
 use crate::model::Model;
+use crate::ops::Factor;
 use crate::tensor::{Kind, TensorSpec};
 
 /// Why a blob was not rewritten.
@@ -63,28 +67,78 @@ pub fn relayout(blob: &[u8], to: Layout, out: &mut [u8]) -> Result<usize, Relayo
 
 fn write(model: &Model<'_>, from: &TensorSpec, to: &TensorSpec, out: &mut [u8]) {
     let bytes = &model.tensor_bytes()[from.offset as usize..][..from.len as usize];
-    if from.kind != Kind::W8 {
+    if !matches!(from.kind, Kind::W8 | Kind::W4 { .. }) {
         out.copy_from_slice(bytes);
         return;
     }
-    let (w, exponent) = model.weights(from.id, usize::from(from.layer.unwrap_or(0)));
-    let (rows, cols) = (w.rows, w.cols);
-    let mut all_rows = (0..rows).map(|row| (0..cols).map(move |col| w.at(row, col)));
-    let biased = to.layout == Layout::M4 && all_rows.all(layout::may_be_biased);
-    let row_len = to.layout.row_len(cols);
-    for row in 0..rows {
-        for col in 0..cols {
+    let matrix = model.matrix(from.id, usize::from(from.layer.unwrap_or(0)));
+    let (weights, rest) = out.split_at_mut(to.multiplier_offset() as usize);
+    let (multipliers, rest) = rest.split_at_mut((2 * to.rows as usize).next_multiple_of(4));
+    put(multipliers, bytemuck::cast_slice(matrix.multiplier));
+    let exponent = to.exponent_offset() as usize - weights.len() - multipliers.len();
+    let (groups, exponent_out) = rest.split_at_mut(exponent);
+    let mut exponent = matrix.exponent;
+    match matrix.w {
+        Factor::W8(w) => {
+            let mut rows = (0..w.rows).map(|row| (0..w.cols).map(move |col| w.at(row, col)));
+            let biased = to.layout == Layout::M4 && rows.all(layout::may_be_biased);
+            write_w8(&w, biased, to.layout, weights);
+            if to.layout == Layout::M4 {
+                exponent = (exponent & 0xFFFF) | i32::from(biased) << 16;
+            }
+        }
+        #[cfg(feature = "w4")]
+        Factor::W4(w) => write_w4(&w, to.layout, weights, groups),
+    }
+    let _ = groups;
+    put(exponent_out, &exponent.to_le_bytes());
+}
+
+/// Writes the bytes, and zeros after them.
+fn put(out: &mut [u8], bytes: &[u8]) {
+    out[..bytes.len()].copy_from_slice(bytes);
+}
+
+fn write_w8(w: &Weights<'_>, biased: bool, to: Layout, out: &mut [u8]) {
+    let row_len = to.row_len(w.cols);
+    for row in 0..w.rows {
+        for col in 0..w.cols {
             let bias = layout::bias(biased, col);
-            out[to.layout.place(row, col, row_len)] = w.at(row, col).cast_unsigned() ^ bias;
+            out[to.place(row, col, row_len)] = w.at(row, col).cast_unsigned() ^ bias;
         }
     }
+}
 
-    let multipliers = &bytes[from.multiplier_offset() as usize..from.exponent_offset() as usize];
-    out[to.multiplier_offset() as usize..to.exponent_offset() as usize]
-        .copy_from_slice(multipliers);
-    let word = match to.layout {
-        Layout::M4 => (exponent & 0xFFFF) | i32::from(biased) << 16,
-        _ => exponent,
+/// Writes weights and the multipliers of groups, the latter into `groups` in the plain layout.
+#[cfg(feature = "w4")]
+fn write_w4(w: &Nibbles<'_>, to: Layout, out: &mut [u8], groups: &mut [u8]) {
+    // Only the places in it matter.
+    let target = Nibbles {
+        layout: to,
+        words: &[],
+        multiplier: &[],
+        ..*w
     };
-    out[to.exponent_offset() as usize..].copy_from_slice(&word.to_le_bytes());
+    let mut or = |word: usize, bits: u32| {
+        for (out, byte) in out[4 * word..].iter_mut().zip(bits.to_le_bytes()) {
+            *out |= byte;
+        }
+    };
+    for row in 0..w.rows {
+        for col in 0..w.cols {
+            let bits = u32::from(w.at(row, col).cast_unsigned() & 15) ^ Nibbles::bias(to);
+            let (word, right) = target.place(row, col);
+            or(word, bits << right);
+        }
+        for group in 0..w.n_group() {
+            let multiplier = w.multiplier(row, group).cast_unsigned();
+            if to == Layout::Plain {
+                let at = 2 * (row * w.n_group() + group);
+                groups[at..at + 2].copy_from_slice(&multiplier.to_le_bytes());
+            } else {
+                let (word, right) = target.multiplier_place(row, group);
+                or(word, u32::from(multiplier) << right);
+            }
+        }
+    }
 }

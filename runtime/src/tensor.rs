@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::config::{Activation, Config, Position};
-use crate::kinds::{GROUP_STEP, Kinds};
+use crate::kinds::Kinds;
 use crate::layout::Layout;
 
 /// Number format of a tensor in the blob.
@@ -13,8 +13,9 @@ pub enum Kind {
     /// int8 `[rows, cols]` in the blob's [`Layout`], zeros to 4 bytes, a `u16` multiplier per row,
     /// zeros to 4 bytes, an `i32` exponent: the value is `w * multiplier * 2^exponent`.
     W8,
-    /// int4 `[rows, cols]` in the blob's [`Layout`] with a `u16` multiplier per row and group of
-    /// columns, then an `i32` exponent: the value is `w * multiplier * 2^exponent`.
+    /// int4 `[rows, cols]` in the blob's [`Layout`], a `u16` multiplier per row, an `i16` one per row
+    /// and group of columns, an `i32` exponent: the value is
+    /// `w * group_multiplier * multiplier * 2^exponent`.
     W4 {
         /// Columns that share a multiplier, see [`is_group`](crate::is_group); the last group of a row
         /// may have fewer.
@@ -32,6 +33,7 @@ pub enum Kind {
 
 /// Every tensor that a model can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum TensorId {
     /// Embedding, and the head too when tied.
     WEmbed,
@@ -219,15 +221,19 @@ const fn byte_len(rows: u32, cols: u32, kind: Kind, layout: Layout) -> u64 {
             let weights = rows_filled * cols.next_multiple_of(layout.word() as u64);
             weights.next_multiple_of(4) + (2 * rows).next_multiple_of(4) + 4
         }
+        #[cfg(feature = "w4")]
         Kind::W4 { group } => {
-            let n_group = cols.div_ceil(group as u64);
-            if matches!(layout, Layout::Plain) {
-                let nibbles = rows * cols.next_multiple_of(GROUP_STEP as u64) / 2;
-                return nibbles + (2 * rows * n_group).next_multiple_of(4) + 4;
-            }
-            let rows_filled = rows.next_multiple_of(layout.w4_block() as u64);
-            rows_filled * n_group * (group as u64 / 2 + 2) + 4
+            let (rows, cols, group) = (rows as usize, cols as usize, group as usize);
+            let multipliers = match layout {
+                Layout::Plain => rows * crate::kernel::w4::n_group(cols, group),
+                _ => 0,
+            };
+            let weights = layout.w4_len(rows, cols, group);
+            (weights + (2 * rows).next_multiple_of(4) + (2 * multipliers).next_multiple_of(4) + 4)
+                as u64
         }
+        #[cfg(not(feature = "w4"))]
+        Kind::W4 { .. } => 0,
         Kind::G16 => (2 * rows * cols).next_multiple_of(4) + 4,
         Kind::F32 | Kind::I32 | Kind::U32 => 4 * rows * cols,
     }
@@ -257,16 +263,16 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
-    /// Returns the first byte of the multipliers of [`Kind::W8`], and of [`Kind::W4`] in the plain
-    /// layout, relative to the tensor's first byte.
+    /// Returns the first byte of the row multipliers of [`Kind::W8`] and [`Kind::W4`], relative to the
+    /// tensor's first byte. In the plain layout the multipliers of the groups follow.
     #[must_use]
     pub const fn multiplier_offset(&self) -> u32 {
-        if matches!(self.kind, Kind::W4 { .. }) {
-            return self.rows * self.cols.next_multiple_of(GROUP_STEP) / 2;
-        }
-        let weights = self
-            .layout
-            .matrix_len(self.rows as usize, self.cols as usize);
+        let (rows, cols) = (self.rows as usize, self.cols as usize);
+        let weights = match self.kind {
+            #[cfg(feature = "w4")]
+            Kind::W4 { group } => self.layout.w4_len(rows, cols, group as usize),
+            _ => self.layout.matrix_len(rows, cols),
+        };
         weights.next_multiple_of(4) as u32
     }
 

@@ -23,7 +23,7 @@ pub fn line(out: &mut dyn Write, label: &str, rest: &str) -> io::Result<()> {
 pub fn errors(out: &mut dyn Write, tensors: &[TensorReport]) -> io::Result<()> {
     writeln!(
         out,
-        "{:<20} {:>12} {:>5} {:>10} {:>14}",
+        "{:<20} {:>12} {:>7} {:>10} {:>14}",
         "tensor", "shape", "kind", "bytes", "largest error"
     )?;
     for tensor in tensors {
@@ -33,7 +33,7 @@ pub fn errors(out: &mut dyn Write, tensors: &[TensorReport]) -> io::Result<()> {
         };
         writeln!(
             out,
-            "{:<20} {:>12} {:>5} {:>10} {error:>14}",
+            "{:<20} {:>12} {:>7} {:>10} {error:>14}",
             tensor.name,
             shape(tensor.rows, tensor.cols),
             kind(tensor.kind),
@@ -41,7 +41,7 @@ pub fn errors(out: &mut dyn Write, tensors: &[TensorReport]) -> io::Result<()> {
         )?;
     }
     let sum: u64 = tensors.iter().map(|tensor| u64::from(tensor.len)).sum();
-    writeln!(out, "{:<20} {:>12} {:>5} {sum:>10}", "all", "", "")
+    writeln!(out, "{:<20} {:>12} {:>7} {sum:>10}", "all", "", "")
 }
 
 /// Writes the shape of a tensor as `rows x cols`.
@@ -50,18 +50,19 @@ pub fn shape(rows: u32, cols: u32) -> String {
     format!("{rows} x {cols}")
 }
 
-/// Writes the number format of a tensor.
+/// Writes the number format of a tensor; of int4 with the columns of a group.
 #[must_use]
-pub const fn kind(kind: Kind) -> &'static str {
-    match kind {
+pub fn kind(kind: Kind) -> String {
+    let name = match kind {
         Kind::W8 => "int8",
-        Kind::W4 { .. } => "int4",
         Kind::F32 => "f32",
+        Kind::W4 { group } => return format!("int4/{group}"),
         Kind::G16 => "i16",
         Kind::I32 => "i32",
         Kind::U32 => "u32",
         _ => "?",
-    }
+    };
+    name.to_string()
 }
 
 /// Prints the RAM that a session needs and, for each board, whether the model fits.

@@ -33,7 +33,7 @@ fn newest_run_is_exported_with_a_report() {
 
     for expected in [
         "checkpoint    runs/new/best.ckpt, averaged weights of step 300",
-        "layers.1.w_down           16 x 24  int8",
+        "layers.1.w_down           16 x 24    int8",
         &format!("loss on dev   4.5000 as f32, {dev:.4} as blob"),
         &format!("RAM           {} bytes", model.config().state_bytes()),
         "pico          fits;",
@@ -42,6 +42,73 @@ fn newest_run_is_exported_with_a_report() {
         "/firmware/qemu && CHAPBOOK_MODEL=",
     ] {
         assert!(text.contains(expected), "no {expected:?} in\n{text}");
+    }
+}
+
+#[test]
+fn four_bits_are_made_of_a_run_and_shown() {
+    let folder = Folder::new("int4");
+    folder.save("one", "best.ckpt", &folder.checkpoint(1));
+    let text = printed(&folder.run(EXPORT, &["one", "--bits", "4", "-o", "small.bin"]));
+    assert!(
+        text.contains("layers.0.w_qkv            32 x 16 int4/16"),
+        "{text}"
+    );
+    assert!(
+        text.contains("layers.0.w_down           16 x 24 int4/24"),
+        "{text}"
+    );
+    assert!(
+        text.contains("w_embed                   13 x 16    int8"),
+        "{text}"
+    );
+    let mixed = [
+        "one",
+        "--bits=4",
+        "--group=8",
+        "--w8=w_o,w_up",
+        "-o",
+        "mixed.bin",
+    ];
+    let text = printed(&folder.run(EXPORT, &mixed));
+    assert!(
+        text.contains("layers.1.w_o              16 x 16    int8"),
+        "{text}"
+    );
+    assert!(
+        text.contains("layers.1.w_down           16 x 24  int4/8"),
+        "{text}"
+    );
+    printed(&folder.run(EXPORT, &["one", "-o", "large.bin"]));
+    assert!(folder.read("small.bin").len() < folder.read("large.bin").len());
+    // A layout and back.
+    printed(&folder.run(EXPORT, &["mixed.bin", "--layout", "m4", "-o", "m4.bin"]));
+    printed(&folder.run(EXPORT, &["m4.bin", "-o", "back.bin"]));
+    assert_eq!(folder.read("back.bin"), folder.read("mixed.bin"));
+}
+
+#[test]
+fn four_bits_that_cannot_be_made_are_refused() {
+    let folder = Folder::new("int4-refused");
+    folder.save("one", "best.ckpt", &folder.checkpoint(1));
+    printed(&folder.run(EXPORT, &["one", "-o", "one.bin"]));
+    for (arguments, expected) in [
+        (
+            ["one", "--bits=4", "--group=12"],
+            "possible are 8, 16, 24 and 32",
+        ),
+        (
+            ["one", "--bits=4", "--w8=w_embed"],
+            "they are w_qkv, w_o, w_up, w_down",
+        ),
+        (["one", "--bits=8", "--group=8"], "add --bits 4"),
+        (
+            ["one.bin", "--bits=4", "--group=8"],
+            "needs the float weights",
+        ),
+    ] {
+        let error = refused(&folder.run(EXPORT, &[&arguments[..], &["-o", "out.bin"]].concat()));
+        assert!(error.contains(expected), "{error}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every kernel against the reference on awkward sizes and extreme values, then the cycles of each.
 //!
 //! The regions, in order: 64 x 256 weights as a blob has them, the same as attention multiplies a
-//! query by keys, and with the weights of attention.
+//! query by keys, and with the weights of attention; int4 weights in groups of 32.
 
 #![no_std]
 #![no_main]
@@ -10,6 +10,7 @@ mod machine;
 
 use core::hint::black_box;
 
+use runtime::kernel::w4::{self, Nibbles};
 use runtime::kernel::{self, Element, NATIVE, Vector, Weights, Wide};
 use runtime::{Layout, SplitMix64};
 
@@ -31,6 +32,9 @@ const SIZES: [(usize, usize); 14] = [
     (4, 520),
     (2, 600),
 ];
+
+/// Columns that share a multiplier of int4 weights.
+const GROUPS: [usize; 4] = [8, 16, 24, 32];
 
 /// Memory for the largest size.
 struct Buffers {
@@ -127,6 +131,23 @@ extern "C" fn main() -> ! {
             }
         }
     }
+    for size in SIZES {
+        for group in GROUPS {
+            for pattern in [None, Some(0), Some(0x7777_7777), Some(0x8888_8888)] {
+                for vector in Values::ALL {
+                    let w = fill_w4(words, size, group, pattern, &mut rng);
+                    for (index, x) in int8.iter_mut().enumerate() {
+                        *x = widen(vector.at(index, &mut rng));
+                    }
+                    let (rows, cols) = size;
+                    w4::reference(&w, &int8[..cols], &mut expected[..rows]);
+                    lanes.fill(0xDEAD_BEEF);
+                    w4::sums(&w, &int8[..cols], lanes, &mut out[..rows]);
+                    check(&out[..rows], &expected[..rows]);
+                }
+            }
+        }
+    }
     machine::print("equal", rng.next_u64());
     measure(words, lanes, int8, int16, out);
     machine::exit(true)
@@ -182,6 +203,27 @@ fn fill<'a>(
     }
 }
 
+/// Fills a matrix, its multipliers and what lies between them, at random or with one word.
+fn fill_w4<'a>(
+    words: &'a mut [u32],
+    (rows, cols): (usize, usize),
+    group: usize,
+    pattern: Option<u32>,
+    rng: &mut SplitMix64,
+) -> Nibbles<'a> {
+    // The loader gives a kernel the words that its layout needs, and no more.
+    let words = &mut words[..NATIVE.w4_len(rows, cols, group) / 4];
+    words.fill_with(|| pattern.unwrap_or(rng.next_u64() as u32));
+    Nibbles {
+        words,
+        multiplier: &[],
+        rows,
+        cols,
+        group,
+        layout: NATIVE,
+    }
+}
+
 fn measure(
     words: &mut [u32],
     lanes: &mut [u32],
@@ -204,4 +246,13 @@ fn measure(
         );
         machine::mark_end();
     }
+    let w = fill_w4(words, (rows, cols), 32, None, &mut rng);
+    machine::mark_start();
+    w4::sums(
+        black_box(&w),
+        black_box(&int8[..cols]),
+        lanes,
+        black_box(&mut out[..rows]),
+    );
+    machine::mark_end();
 }

@@ -134,7 +134,7 @@ pub(super) fn sums(
     lanes: &mut [u32],
     out: &mut [i32],
 ) -> Option<()> {
-    let filled = lanes.get_mut(..super::lanes_len(x.len()))?;
+    let filled = lanes.get_mut(..x.len().next_multiple_of(4))?;
     let lanes = match x {
         // Whole words are read where they are.
         Vector::Int8(x) | Vector::Int16(x) if x.len() == filled.len() => x,

@@ -4,6 +4,8 @@
 //! This is the only code of the crate with `unsafe` in it, and only in the files of the Arm cores.
 
 mod plain;
+#[cfg(feature = "w4")]
+pub mod w4;
 
 #[cfg(kernel = "m0")]
 #[path = "m0.rs"]
@@ -122,6 +124,10 @@ impl Vector<'_> {
 /// Returns the words of scratch memory that [`sums`] may need for a vector.
 #[must_use]
 pub const fn lanes_len(cols: usize) -> usize {
+    // A group of int4 weights has at least its 17 words, however few of its columns there are.
+    if cols <= 16 {
+        return 17;
+    }
     cols.next_multiple_of(4)
 }
 

@@ -6,11 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use checkpoint::blob::{self, TensorReport};
-use checkpoint::{AlignedBytes, Checkpoint, Corpus, CorpusError, Split, score, write_durably};
+use checkpoint::{
+    AlignedBytes, Checkpoint, Corpus, CorpusError, Split, int4, score, write_durably,
+};
 use clap::Parser;
 use import::description;
 use runtime::format::FORMAT_VERSION;
-use runtime::{Kinds, Layout, Model, Provenance};
+use runtime::{Kind, Kinds, Layout, Model, Provenance};
 use tools::input::{self, Input};
 use tools::{paths, report};
 
@@ -41,6 +43,17 @@ struct Arguments {
     /// Writes the weights to a safetensors file and its description beside it, not a blob
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "layout"])]
     safetensors: Option<PathBuf>,
+    /// Bits of the weights of the layers: 8, or 4 with a scale per group of columns. Embedding and
+    /// head keep 8
+    #[arg(long, value_name = "N", default_value = "8", value_parser = bits, conflicts_with_all = ["f32", "safetensors"])]
+    bits: u8,
+    /// With --bits 4: columns in a group, 8, 16, 24 or 32; for each matrix those that take the fewest
+    /// bytes if left out
+    #[arg(long, value_name = "N")]
+    group: Option<u32>,
+    /// With --bits 4: matrices that keep 8 bits all the same, separated by commas
+    #[arg(long, value_name = "w_o,w_down", value_delimiter = ',')]
+    w8: Vec<String>,
     /// The text that the run was trained on, if it is not where the checkpoint says
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -56,11 +69,22 @@ fn layout(name: &str) -> Result<Layout, String> {
         })
 }
 
+fn bits(text: &str) -> Result<u8, String> {
+    match text {
+        "8" => Ok(8),
+        "4" => Ok(4),
+        _ => Err(format!("weights have 8 or 4 bits, not {text:?}")),
+    }
+}
+
 fn main() -> ExitCode {
     tools::exit_code(run(&Arguments::parse(), &mut stdout().lock()))
 }
 
 fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    if arguments.bits == 8 && (arguments.group.is_some() || !arguments.w8.is_empty()) {
+        bail!("--group and --w8 say how weights of 4 bits are made; add --bits 4");
+    }
     let output = arguments.output.clone().unwrap_or_else(paths::default_blob);
     if output.is_dir() {
         bail!("-o {} is a folder; name a file", output.display());
@@ -74,8 +98,7 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
             if let Some(file) = &arguments.safetensors {
                 return to_safetensors(out, &path, &checkpoint, file);
             }
-            let kinds = if arguments.f32 { Kinds::F32 } else { Kinds::W8 };
-            let export = export(&checkpoint, kinds, arguments.data.as_deref())?;
+            let export = export(&checkpoint, arguments)?;
             let blob = blob::relayout(&export.blob, arguments.layout)?;
             save(&output, &blob)?;
             print_export(out, &path, &checkpoint, &export)?;
@@ -91,6 +114,12 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
             )
         }
         Input::Blob(path, bytes) => {
+            if arguments.bits != 8 {
+                bail!(
+                    "--bits 4 needs the float weights: name a run or a checkpoint, not the blob {}",
+                    path.display()
+                );
+            }
             let blob = upgrade(&bytes, arguments.layout)
                 .with_context(|| format!("cannot rewrite the blob {}", path.display()))?;
             save(&output, &blob)?;
@@ -135,7 +164,14 @@ struct Export {
     notes: Vec<String>,
 }
 
-fn export(checkpoint: &Checkpoint, kinds: Kinds, data: Option<&Path>) -> anyhow::Result<Export> {
+fn export(checkpoint: &Checkpoint, arguments: &Arguments) -> anyhow::Result<Export> {
+    let data = arguments.data.as_deref();
+    let kinds = match arguments.bits {
+        4 => int4::kinds(&checkpoint.config, arguments.group, &arguments.w8)
+            .map_err(anyhow::Error::msg)?,
+        _ if arguments.f32 => Kinds::F32,
+        _ => Kinds::W8,
+    };
     let provenance = Provenance {
         run: &checkpoint.run,
         corpus_sha256: checkpoint.corpus_sha256,
@@ -248,7 +284,14 @@ fn print_export(
                 "loss on dev",
                 &format!("{losses}{rise_text}, nats per character"),
             )?;
-            if rise > LOSS_BUDGET {
+            let int4 = (export.tensors.iter()).any(|t| matches!(t.kind, Kind::W4 { .. }));
+            if rise > LOSS_BUDGET && int4 {
+                let warning = format!(
+                    "int4 costs more than {LOSS_BUDGET} nats; smaller groups (--group 8) or 8 bits \
+                     for some matrices (--w8 w_down) cost less"
+                );
+                report::line(out, "warning", &warning)?;
+            } else if rise > LOSS_BUDGET {
                 let warning = format!(
                     "int8 costs more than {LOSS_BUDGET} nats; train longer with the learning rate \
                      decayed to 0, so that the weights have fewer outliers"

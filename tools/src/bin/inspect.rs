@@ -10,6 +10,7 @@ use checkpoint::{AlignedBytes, file};
 use clap::Parser;
 use runtime::fixed::ONE;
 use runtime::format::{FORMAT_VERSION, MAGIC, OLDEST_VERSION, PRELUDE_LEN, TRAILER_LEN};
+use runtime::kernel::w4::Nibbles;
 use runtime::{Config, Decoder, Kind, Layout, Model, Session, TensorSpec, Vocab};
 use sha2::{Digest, Sha256};
 use tools::{paths, report};
@@ -189,7 +190,7 @@ fn print_golden(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<bool> 
 fn print_tensors(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<()> {
     writeln!(
         out,
-        "{:<20} {:>12} {:>5} {:>10} {:>10} {:>14}",
+        "{:<20} {:>12} {:>7} {:>10} {:>10} {:>14}",
         "tensor", "shape", "kind", "first byte", "bytes", "largest value"
     )?;
     let section_start = model.len() - TRAILER_LEN - model.tensor_bytes().len();
@@ -197,7 +198,7 @@ fn print_tensors(out: &mut dyn Write, model: &Model<'_>) -> anyhow::Result<()> {
         let bytes = &model.tensor_bytes()[spec.offset as usize..][..spec.len as usize];
         writeln!(
             out,
-            "{:<20} {:>12} {:>5} {:>10} {:>10} {:>14}",
+            "{:<20} {:>12} {:>7} {:>10} {:>10} {:>14}",
             spec.to_string(),
             report::shape(spec.rows, spec.cols),
             report::kind(spec.kind),
@@ -251,6 +252,27 @@ fn largest(spec: &TensorSpec, bytes: &[u8]) -> String {
                 .map(|&gain| gain.cast_signed().unsigned_abs())
                 .max();
             f64::from(gain.unwrap_or(0)) * power(exponent)
+        }
+        Kind::W4 { group } => {
+            let at = spec.multiplier_offset() as usize;
+            let rows = halves(&bytes[at..][..2 * spec.rows as usize]);
+            let groups = &bytes[at + (2 * rows.len()).next_multiple_of(4)..bytes.len() - 4];
+            let groups: Vec<i16> = halves(groups).iter().map(|&m| m.cast_signed()).collect();
+            let weights: Vec<u32> = words[..at / 4].iter().map(|w| w.cast_unsigned()).collect();
+            let w = Nibbles {
+                words: &weights,
+                multiplier: &groups,
+                rows: spec.rows as usize,
+                cols: spec.cols as usize,
+                group: group as usize,
+                layout: spec.layout,
+            };
+            let elements = (0..w.rows).flat_map(|row| (0..w.cols).map(move |col| (row, col)));
+            let value = |(row, col): (usize, usize)| {
+                let scale = i32::from(w.multiplier(row, col / w.group)) * i32::from(w.at(row, col));
+                f64::from(rows[row]) * f64::from(scale.unsigned_abs())
+            };
+            elements.map(value).fold(0.0, f64::max) * power(exponent)
         }
         // The writer gives each row that is not all zeros an element of about 127 multipliers.
         _ => {

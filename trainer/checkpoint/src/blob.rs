@@ -14,6 +14,7 @@ use runtime::{
 
 use crate::aligned::AlignedBytes;
 use crate::file::NamedTensor;
+use crate::int4::quantize_groups;
 use crate::quantize::{angle_steps, quantize_bias, quantize_gains, quantize_rows};
 use crate::vocabulary::Vocabulary;
 
@@ -235,6 +236,19 @@ fn write_tensor(spec: &TensorSpec, tensor: &NamedTensor, out: &mut [u8]) -> Resu
             }
             put(out, 0, &tensor.data);
         }
+        Kind::W4 { group } => {
+            let (cols, group) = (spec.cols as usize, group as usize);
+            let groups = quantize_groups(&tensor.data, cols, group).map_err(not_finite)?;
+            put_nibbles(out, cols, &groups.w);
+            let multipliers = spec.multiplier_offset() as usize;
+            put(out, multipliers, &groups.multiplier);
+            let after = multipliers + (2 * groups.multiplier.len()).next_multiple_of(4);
+            put(out, after, &groups.group_multiplier);
+            put(out, exponent_at, &[groups.exponent]);
+            for (index, (&x, &w)) in tensor.data.iter().zip(&groups.w).enumerate() {
+                record(x, f64::from(w) * groups.scale(index / cols, index % cols));
+            }
+        }
         Kind::G16 => {
             let (gains, exponent) = quantize_gains(&tensor.data).map_err(not_finite)?;
             put(out, 0, &gains);
@@ -252,6 +266,15 @@ fn write_tensor(spec: &TensorSpec, tensor: &NamedTensor, out: &mut [u8]) -> Resu
         }
     }
     Ok(max_error as f32)
+}
+
+/// Writes int4 weights as the plain layout has them.
+fn put_nibbles(out: &mut [u8], cols: usize, w: &[i8]) {
+    for (row, out) in w.chunks(cols).zip(out.chunks_mut(4 * cols.div_ceil(8))) {
+        for (col, w) in row.iter().enumerate() {
+            out[col / 2] |= (w.cast_unsigned() & 15) << (4 * (col % 2));
+        }
+    }
 }
 
 /// Writes integers at a byte offset; hosts are little-endian, as the runtime demands.

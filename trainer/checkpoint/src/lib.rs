@@ -22,6 +22,7 @@ pub mod byte_pair;
 pub mod corpus;
 mod durable;
 pub mod file;
+pub mod int4;
 pub mod origin;
 pub mod quantize;
 pub mod runs;

@@ -91,7 +91,7 @@ pub fn quantize_bias(bias: &[f32]) -> Result<Vec<i32>, usize> {
     Ok(bias.iter().map(unit).collect())
 }
 
-fn check_finite(values: &[f32]) -> Result<(), usize> {
+pub(crate) fn check_finite(values: &[f32]) -> Result<(), usize> {
     match values.iter().position(|x| !x.is_finite()) {
         Some(index) => Err(index),
         None => Ok(()),
@@ -104,7 +104,7 @@ fn max_magnitude(values: &[f32]) -> f64 {
 }
 
 /// Returns the smallest exponent with `largest / 2^exponent <= limit`, at least that of the format.
-fn exponent_for(largest: f64, limit: f64) -> i32 {
+pub(crate) fn exponent_for(largest: f64, limit: f64) -> i32 {
     let exact = (largest / limit).log2().ceil();
     // Also for log2(0), which is minus infinity.
     let exponent = exact.max(-f64::from(MAX_EXPONENT)) as i32;

@@ -60,13 +60,14 @@ pub fn vocab(vocab_size: u16) -> String {
 /// If `blob` is no blob of the current version or has other matrices.
 #[must_use]
 pub fn version_1(blob: &[u8]) -> AlignedBytes {
+    const KINDS_LEN: usize = 4;
     let word = |at: usize| {
         let word = u32::from_le_bytes([blob[at], blob[at + 1], blob[at + 2], blob[at + 3]]);
         word as usize
     };
-    let (header_len, tensors) = (word(12) - 1, word(16)..word(20));
+    let (header_len, tensors) = (word(12) - KINDS_LEN, word(16)..word(20));
     let header_end = PRELUDE_LEN + header_len;
-    assert_eq!(blob[header_end], 0, "other kinds than int8");
+    assert_eq!(blob[header_end..][..KINDS_LEN], [0; KINDS_LEN], "int4");
     let start = header_end.next_multiple_of(TENSOR_ALIGN as usize);
     let mut old = AlignedBytes::zeroed(start + tensors.len());
     old[..header_end].copy_from_slice(&blob[..header_end]);

@@ -25,6 +25,8 @@ pub(crate) struct Core {
     /// Cycles per multiply-accumulate of the cheapest sequence of instructions: memory without
     /// waits, activations for nothing, no loop.
     pub(crate) floor: f64,
+    /// The same for int4 weights.
+    pub(crate) floor_w4: f64,
 }
 
 /// Every core, in the order of the table. The Cortex-M33 has no costs of its own; those of the M4
@@ -37,6 +39,7 @@ pub(crate) const CORES: [Core; 5] = [
         features: &[],
         qemu: &["qemu-system-arm", "-M", "mps2-an385"],
         floor: 3.56,
+        floor_w4: 2.38,
     },
     Core {
         name: "m3",
@@ -45,6 +48,7 @@ pub(crate) const CORES: [Core; 5] = [
         features: &[],
         qemu: &["qemu-system-arm", "-M", "mps2-an385"],
         floor: 3.31,
+        floor_w4: 1.88,
     },
     Core {
         name: "m4f",
@@ -53,6 +57,7 @@ pub(crate) const CORES: [Core; 5] = [
         features: &[],
         qemu: &["qemu-system-arm", "-M", "mps2-an386"],
         floor: 1.06,
+        floor_w4: 1.16,
     },
     Core {
         name: "m33",
@@ -61,6 +66,7 @@ pub(crate) const CORES: [Core; 5] = [
         features: &["--features", "dsp"],
         qemu: &["qemu-system-arm", "-M", "mps2-an505"],
         floor: 1.00,
+        floor_w4: 1.13,
     },
     Core {
         name: "rv32",
@@ -69,6 +75,7 @@ pub(crate) const CORES: [Core; 5] = [
         features: &[],
         qemu: &["qemu-system-riscv32", "-M", "virt", "-bios", "none"],
         floor: 3.00,
+        floor_w4: 2.19,
     },
 ];
 
@@ -112,14 +119,22 @@ pub(crate) fn plugin(folder: &Path) -> anyhow::Result<PathBuf> {
 }
 
 impl Core {
-    /// Builds a program of the bench firmware around a model and runs it.
-    pub(crate) fn run(&self, program: &str, model: &Path, plugin: &Path) -> anyhow::Result<Run> {
+    /// Builds a program of the bench firmware around a model and runs it; with `w4` the firmware has
+    /// the code for int4 matrices.
+    pub(crate) fn run(
+        &self,
+        program: &str,
+        model: &Path,
+        w4: bool,
+        plugin: &Path,
+    ) -> anyhow::Result<Run> {
         let target_dir = firmware().join("target");
         let build = Command::new("cargo")
             .args(["build", "--release", "--quiet", "--bin", program])
             .args(["--target", self.target, "--target-dir"])
             .arg(&target_dir)
             .args(self.features)
+            .args(if w4 { &["--features", "w4"][..] } else { &[] })
             .current_dir(firmware())
             .env("CHAPBOOK_MODEL", model)
             .env_remove("RUSTFLAGS")

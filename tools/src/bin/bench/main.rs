@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
-use checkpoint::{AlignedBytes, blob, runs, synthetic, write_durably};
+use checkpoint::{AlignedBytes, blob, int4, runs, synthetic, write_durably};
 use clap::Parser;
-use runtime::{Activation, Config, LogitsHash, Model, Norm, Position, Provenance, Session};
+use runtime::{Activation, Config, Kinds, LogitsHash, Model, Norm, Position, Provenance, Session};
 
 use emulator::{CORES, Core, Run};
 use table::{Kernel, Row, Table};
@@ -75,10 +75,12 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = runs::repository().join("firmware/bench/target");
     std::fs::create_dir_all(&folder)?;
     let plugin = emulator::plugin(&folder)?;
-    let peer = folder.join("peer.bin");
-    write_peer(&peer)?;
+    let (peer, peer_w4) = (folder.join("peer.bin"), folder.join("peer-w4.bin"));
+    write_peer(&peer, Kinds::W8)?;
+    let kinds = int4::kinds(&PEER, None, &[]).map_err(anyhow::Error::msg)?;
+    write_peer(&peer_w4, kinds)?;
     let pocket = runs::repository().join("firmware/model/pocket.bin");
-    let mut models = vec![("peer", peer)];
+    let mut models = vec![("peer", peer), ("peer", peer_w4)];
     if pocket.is_file() {
         models.push(("pocket", pocket));
     }
@@ -98,7 +100,7 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
 
     let mut table = Table::default();
     for core in &cores {
-        let kernels = core.run("kernels", &models[0].1, &plugin)?;
+        let kernels = core.run("kernels", &models[0].1, true, &plugin)?;
         ensure!(
             kernels.output.starts_with("equal"),
             "{}: {}",
@@ -109,8 +111,11 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     for (name, path) in &models {
         for core in &cores {
-            let speed = core.run("speed", path, &plugin)?;
-            table.rows.extend(speed_rows(name, path, core, &speed)?);
+            let bytes = AlignedBytes::read(path)?;
+            let model = Model::from_bytes(&bytes)?;
+            let w4 = model.header().kinds != Kinds::W8;
+            let speed = core.run("speed", path, w4, &plugin)?;
+            table.rows.extend(speed_rows(name, &model, core, &speed)?);
             if arguments.parts {
                 print_parts(out, name, core, &speed)?;
             }
@@ -134,7 +139,7 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_peer(path: &Path) -> anyhow::Result<()> {
+fn write_peer(path: &Path, kinds: Kinds) -> anyhow::Result<()> {
     let checkpoint = synthetic::checkpoint(PEER, 1);
     let provenance = Provenance {
         run: "peer",
@@ -145,7 +150,7 @@ fn write_peer(path: &Path) -> anyhow::Result<()> {
         dev_blob: f32::NAN,
     };
     let weights = checkpoint.deployed();
-    let blob = blob::write(&PEER, &checkpoint.vocab, weights, provenance)?;
+    let blob = blob::write_as(&PEER, kinds, &checkpoint.vocab, weights, provenance)?;
     // An unchanged file keeps its time stamp, and cargo its build.
     if std::fs::read(path).ok().as_deref() != Some(&*blob.bytes) {
         write_durably(path, &blob.bytes)?;
@@ -154,8 +159,8 @@ fn write_peer(path: &Path) -> anyhow::Result<()> {
 }
 
 fn kernel_rows(core: &Core, run: &Run) -> anyhow::Result<Vec<Kernel>> {
-    let [matrix, keys, values] = &run.regions[..] else {
-        bail!("{}: expected three regions of kernels", core.name);
+    let [matrix, keys, values, w4] = &run.regions[..] else {
+        bail!("{}: expected four regions of kernels", core.name);
     };
     let per_mac = |region: &emulator::Region| region.cycles as f64 / KERNEL_MAC;
     Ok(vec![Kernel {
@@ -164,14 +169,14 @@ fn kernel_rows(core: &Core, run: &Run) -> anyhow::Result<Vec<Kernel>> {
         matrix: per_mac(matrix),
         keys: per_mac(keys),
         values: per_mac(values),
+        floor_w4: core.floor_w4,
+        w4: per_mac(w4),
     }])
 }
 
-fn speed_rows(name: &str, path: &Path, core: &Core, run: &Run) -> anyhow::Result<Vec<Row>> {
-    let bytes = AlignedBytes::read(path)?;
-    let model = Model::from_bytes(&bytes)?;
+fn speed_rows(name: &str, model: &Model<'_>, core: &Core, run: &Run) -> anyhow::Result<Vec<Row>> {
     let config = model.config();
-    let expected = format!("hash {:016x}", host_hash(&model)?);
+    let expected = format!("hash {:016x}", host_hash(model)?);
     ensure!(
         run.output == expected,
         "{} computes other logits than this machine: {}, not {expected}",
@@ -194,7 +199,10 @@ fn speed_rows(name: &str, path: &Path, core: &Core, run: &Run) -> anyhow::Result
             Row {
                 model: name.to_string(),
                 core: core.name,
-                weights: "w8",
+                weights: match model.header().kinds {
+                    Kinds::W8 => "w8",
+                    _ => "w4",
+                },
                 window,
                 instructions: region.instructions,
                 cycles: region.cycles,

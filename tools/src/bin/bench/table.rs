@@ -43,6 +43,10 @@ pub(crate) struct Kernel {
     pub(crate) keys: f64,
     /// Attention weights by values.
     pub(crate) values: f64,
+    /// The cheapest possible with int4 weights.
+    pub(crate) floor_w4: f64,
+    /// int4 weights of a blob in groups of 32 columns.
+    pub(crate) w4: f64,
 }
 
 /// One character at one place of the window.
@@ -91,7 +95,8 @@ impl Table {
         let mut text = String::from(
             "# Cycles\n\nWritten by `tools/bench --update`; `firmware/bench/cycles.c` says what is \
              counted. Memory without wait states.\n\n## Kernels, cycles per multiply-accumulate\n\n\
-             | core | floor | matrix | keys | values |\n|---|---:|---:|---:|---:|\n",
+             | core | floor | matrix | keys | values | floor int4 | matrix int4 |\n\
+             |---|---:|---:|---:|---:|---:|---:|\n",
         );
         for kernel in &self.kernels {
             let Kernel {
@@ -100,10 +105,12 @@ impl Table {
                 matrix,
                 keys,
                 values,
+                floor_w4,
+                w4,
             } = kernel;
             let _ = writeln!(
                 text,
-                "| {core} | {floor:.2} | {matrix:.3} | {keys:.3} | {values:.3} |"
+                "| {core} | {floor:.2} | {matrix:.3} | {keys:.3} | {values:.3} | {floor_w4:.2} | {w4:.3} |"
             );
         }
         text += "\n## Characters\n\n`ratio` is cycles / (floor x multiply-accumulates, attention \
@@ -156,13 +163,43 @@ impl Table {
         format!("[{}]", rows.join(",\n"))
     }
 
+    /// Compares the kernels with an earlier table; returns what rose.
+    fn check_kernels(&self, before: &str) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for kernel in &self.kernels {
+            let core = kernel.core;
+            let Some(cells) = kernels_of(before, core) else {
+                complaints.push(format!("the kernels of {core} are not in the table"));
+                continue;
+            };
+            let numbers = [
+                ("matrix", 3, kernel.matrix),
+                ("keys", 4, kernel.keys),
+                ("values", 5, kernel.values),
+                ("matrix int4", 7, kernel.w4),
+            ];
+            for (what, column, number) in numbers {
+                let Ok(old) = cells[column].parse::<f64>() else {
+                    continue;
+                };
+                let rise = (number / old - 1.0) * 100.0;
+                if rise > LIMIT {
+                    complaints.push(format!(
+                        "{what} on {core} rose by {rise:.1} %, from {old} to {number:.3} cycles"
+                    ));
+                }
+            }
+        }
+        complaints
+    }
+
     /// Compares with an earlier table; rows that it lacks are not compared.
     ///
     /// # Errors
     ///
     /// Every row whose cycles or bytes rose by more than [`LIMIT`] percent.
     pub(crate) fn check(&self, before: &str) -> anyhow::Result<()> {
-        let mut complaints = Vec::new();
+        let mut complaints = self.check_kernels(before);
         for row in &self.rows {
             let key = row.key();
             let numbers = [
@@ -193,6 +230,14 @@ impl Table {
             complaints.join("; ")
         )
     }
+}
+
+/// Finds the kernels of a core in the text of a table: the cells behind its floor.
+fn kernels_of<'a>(text: &'a str, core: &str) -> Option<Vec<&'a str>> {
+    text.lines().find_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        (cells.len() == 9 && cells[1] == core).then_some(cells)
+    })
 }
 
 /// Finds a number of a row in the text of a table.
