@@ -9,15 +9,10 @@ use runtime::{Layout, Model, relayout};
 /// scripts, and the model.
 ///
 /// `memory` is the file with the board's memory map; `scripts` are the linker scripts of its crates.
+#[allow(dead_code, reason = "each board needs one of the two")]
 pub fn board(memory: &str, scripts: &[&str]) {
-    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
-        // Cargo reads .cargo/config.toml, which names the target, from the current folder upwards.
-        let name = env::var("CARGO_PKG_NAME").unwrap_or_default();
-        fail(&format!(
-            "{name} is firmware; build it in its folder: cd firmware/{name} && cargo build --release"
-        ));
-    }
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    guard();
+    let out = out_dir();
     let map = fs::read_to_string(memory)
         .unwrap_or_else(|error| fail(&format!("cannot read {memory}: {error}")));
     for (name, text) in [
@@ -38,6 +33,29 @@ pub fn board(memory: &str, scripts: &[&str]) {
     let flash_len = region_len(&map)
         .unwrap_or_else(|| fail(&format!("{memory} has no line MODEL : ..., LENGTH = ...K")));
     embed(&out, flash_len);
+}
+
+/// What a board does whose memory map is its HAL's: the model alone.
+#[allow(dead_code, reason = "each board needs one of the two")]
+pub fn model_only(flash_len: u64) {
+    guard();
+    println!("cargo::rerun-if-changed=build.rs");
+    embed(&out_dir(), flash_len);
+}
+
+fn out_dir() -> PathBuf {
+    PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"))
+}
+
+/// Refuses to build firmware for the host.
+fn guard() {
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+        // Cargo reads .cargo/config.toml, which names the target, from the current folder upwards.
+        let name = env::var("CARGO_PKG_NAME").unwrap_or_default();
+        fail(&format!(
+            "{name} is firmware; build it in its folder: cd firmware/{name} && cargo build --release"
+        ));
+    }
 }
 
 /// Returns the bytes of the region MODEL.

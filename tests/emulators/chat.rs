@@ -114,6 +114,25 @@ impl Chat {
         self.expect(PROMPT)
     }
 
+    /// Returns what has come, waiting for it if nothing has.
+    ///
+    /// # Errors
+    ///
+    /// If nothing comes in time, or the emulator ends.
+    pub fn receive(&mut self) -> Result<String> {
+        if self.pending.is_empty() {
+            let bytes = self.output.recv_timeout(PATIENCE);
+            self.pending = bytes.context("the board has gone quiet")?;
+        }
+        // A character may have come in part: its rest stays.
+        let whole = match std::str::from_utf8(&self.pending) {
+            Ok(text) => text.len(),
+            Err(error) => error.valid_up_to(),
+        };
+        let text = self.pending.drain(..whole).collect();
+        String::from_utf8(text).context("the board sent bytes that are not UTF-8")
+    }
+
     /// Types a line at the prompt string and returns the answer, with CR LF as LF.
     ///
     /// # Errors

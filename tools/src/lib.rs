@@ -3,6 +3,7 @@
 pub mod input;
 pub mod paths;
 pub mod report;
+pub mod uf2;
 
 use std::process::ExitCode;
 

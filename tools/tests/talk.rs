@@ -63,3 +63,23 @@ fn what_cannot_be_used_is_said() {
     std::fs::write(folder.path.join("bad.bin"), [0xFF; 64]).unwrap();
     assert!(run(&["--blob", "bad.bin", "a"]).contains("there is no model here"));
 }
+
+#[test]
+fn lines_are_taken_as_a_board_takes_them() {
+    let folder = exported("talk-lines");
+    let typed = [&b"RO\xff\0M\x1b[AEO:\r\n"[..], &b"y".repeat(300), b"\nlast"].concat();
+    std::fs::write(folder.path.join("typed"), typed).unwrap();
+    let output = std::process::Command::new(TALK)
+        .args(["--blob", "good.bin", "--len", "3"])
+        .current_dir(&folder.path)
+        .stdin(std::fs::File::open(folder.path.join("typed")).unwrap())
+        .output()
+        .unwrap();
+    let said = printed(&output);
+    assert!(
+        said.starts_with("(dropped: 1 control characters, 1 bytes that are not UTF-8)\n"),
+        "{said}"
+    );
+    assert!(said.contains("\n(dropped: 44 bytes past the 256 that a line holds)\n"));
+    assert_eq!(said.matches("(logits hash ").count(), 3, "{said}");
+}

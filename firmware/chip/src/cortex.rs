@@ -3,12 +3,12 @@
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
 
-/// Wakes the core ten times a second, so that it feeds the watchdog while it waits for a byte.
+/// Wakes the core 25 times a second, so that it feeds the watchdog while it waits for a byte.
 ///
-/// `core_hz` is at most 160 MHz, for the counter has 24 bits.
+/// `core_hz` is at most 419 MHz, for the counter has 24 bits.
 pub fn start_ticks(mut syst: SYST, core_hz: u32) {
     syst.set_clock_source(SystClkSource::Core);
-    syst.set_reload(core_hz / 10 - 1);
+    syst.set_reload(core_hz / 25 - 1);
     syst.clear_current();
     syst.enable_counter();
     syst.enable_interrupt();

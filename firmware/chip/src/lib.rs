@@ -7,6 +7,7 @@
 
 #[cfg(target_arch = "arm")]
 pub mod cortex;
+pub mod led;
 pub mod model;
 pub mod resets;
 pub mod stack;

@@ -1,11 +1,12 @@
 //! `talk`: a model answers on the host, in the words of a board.
 
-use std::io::{BufRead, IsTerminal, Write, stdin, stdout};
+use std::io::{IsTerminal, Read, Write, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use app::generate::{self, DEFAULT_LEN, DEFAULT_SEED, Request};
+use app::line::{Edit, LineEditor};
 use app::prompt;
 use checkpoint::AlignedBytes;
 use clap::Parser;
@@ -65,10 +66,31 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Ok(())
     };
     ask()?;
-    for line in stdin().lock().lines() {
-        answer(arguments, &mut session, &line?)?;
-        ask()?;
+    // The board's own editor: what it drops is dropped here, and said.
+    let mut editor = LineEditor::new();
+    for byte in stdin().lock().bytes() {
+        if editor.feed(byte?) == Edit::Submit {
+            submit(arguments, &mut session, &mut editor)?;
+            ask()?;
+        }
     }
+    if !editor.line().is_empty() {
+        submit(arguments, &mut session, &mut editor)?;
+    }
+    Ok(())
+}
+
+/// Answers the line in the editor and begins the next.
+fn submit(
+    arguments: &Arguments,
+    session: &mut Session<'_>,
+    editor: &mut LineEditor,
+) -> anyhow::Result<()> {
+    if !editor.dropped().is_empty() {
+        println!("({})", editor.dropped());
+    }
+    answer(arguments, session, editor.line())?;
+    editor.clear();
     Ok(())
 }
 

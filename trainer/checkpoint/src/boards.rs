@@ -5,7 +5,7 @@ use std::fmt;
 /// A board with its memories and the part of them that the firmware keeps for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Board {
-    /// Name on the command line; for boards with firmware, its folder under `firmware/`.
+    /// Name on the command line, and the folder of its firmware under `firmware/`.
     pub name: &'static str,
     /// Chip and core.
     pub chip: &'static str,
@@ -15,14 +15,34 @@ pub struct Board {
     pub ram_len: usize,
     /// Bytes of flash kept for code and settings.
     pub app_flash: usize,
-    /// Bytes of RAM kept for stack, line editor and drivers.
+    /// Bytes of RAM kept for stack, queues, line editor and drivers.
     pub app_ram: usize,
+    /// Address of the model in flash.
+    pub model_at: u32,
+    /// The chip's name in probe-rs; an emulated board has none.
+    pub probe_chip: Option<&'static str>,
+    /// Rust's name of the core.
+    pub target: &'static str,
+    /// The family in the UF2 files of boards that take them.
+    pub uf2_family: Option<u32>,
 }
 
 const KIB: usize = 1024;
 
 /// Every board, smallest first.
-pub const BOARDS: [Board; 3] = [
+pub const BOARDS: [Board; 6] = [
+    Board {
+        name: "blackpill",
+        chip: "STM32F411CE, Cortex-M4F",
+        flash_len: 512 * KIB,
+        ram_len: 128 * KIB,
+        app_flash: 96 * KIB,
+        app_ram: 48 * KIB,
+        model_at: 0x0801_8000,
+        probe_chip: Some("STM32F411CEUx"),
+        target: "thumbv7em-none-eabihf",
+        uf2_family: None,
+    },
     Board {
         name: "pico",
         chip: "RP2040, Cortex-M0+",
@@ -30,6 +50,22 @@ pub const BOARDS: [Board; 3] = [
         ram_len: 256 * KIB,
         app_flash: 132 * KIB,
         app_ram: 48 * KIB,
+        model_at: 0x1002_0000,
+        probe_chip: Some("RP2040"),
+        target: "thumbv6m-none-eabi",
+        uf2_family: Some(0xe48b_ff56),
+    },
+    Board {
+        name: "nrf52840-dk",
+        chip: "nRF52840, Cortex-M4F",
+        flash_len: 1024 * KIB,
+        ram_len: 256 * KIB,
+        app_flash: 132 * KIB,
+        app_ram: 48 * KIB,
+        model_at: 0x0002_0000,
+        probe_chip: Some("nRF52840_xxAA"),
+        target: "thumbv7em-none-eabihf",
+        uf2_family: None,
     },
     Board {
         name: "pico2",
@@ -38,6 +74,22 @@ pub const BOARDS: [Board; 3] = [
         ram_len: 512 * KIB,
         app_flash: 132 * KIB,
         app_ram: 48 * KIB,
+        model_at: 0x1002_0000,
+        probe_chip: Some("RP235x"),
+        target: "thumbv8m.main-none-eabihf",
+        uf2_family: Some(0xe48b_ff59),
+    },
+    Board {
+        name: "nucleo-h743zi",
+        chip: "STM32H743ZI, Cortex-M7",
+        flash_len: 2048 * KIB,
+        ram_len: 512 * KIB,
+        app_flash: 1024 * KIB,
+        app_ram: 48 * KIB,
+        model_at: 0x0810_0000,
+        probe_chip: Some("STM32H743ZITx"),
+        target: "thumbv7em-none-eabihf",
+        uf2_family: None,
     },
     Board {
         name: "qemu",
@@ -46,6 +98,10 @@ pub const BOARDS: [Board; 3] = [
         ram_len: 4096 * KIB,
         app_flash: 132 * KIB,
         app_ram: 48 * KIB,
+        model_at: 0x0002_0000,
+        probe_chip: None,
+        target: "thumbv7em-none-eabihf",
+        uf2_family: None,
     },
 ];
 

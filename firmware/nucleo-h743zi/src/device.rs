@@ -1,0 +1,99 @@
+//! Clock, watchdog, and the flash that keeps settings.
+
+use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
+use embassy_stm32::flash::{Blocking, Flash};
+use embassy_stm32::peripherals::{FLASH, IWDG1};
+use embassy_stm32::wdg::IndependentWatchdog;
+use embassy_stm32::{Config, Peri, rcc};
+use embassy_time::Instant;
+
+/// The watchdog counts a clock of 32 kHz that is off by up to a half.
+const WATCHDOG_MS: u32 = 8_000;
+
+/// Clock of the core.
+pub const CORE_HZ: u32 = 400_000_000;
+/// Where settings are kept, seen from the start of the flash: the second sector.
+const PLACE: u32 = 128 * 1024;
+const SECTOR: u32 = 128 * 1024;
+
+/// Returns the clocks: the internal oscillator of 64 MHz, multiplied to 400 MHz.
+pub fn clocks() -> Config {
+    let mut config = Config::default();
+    config.rcc.pll1 = Some(rcc::Pll {
+        source: rcc::PllSource::HSI,
+        prediv: rcc::PllPreDiv::DIV4,
+        mul: rcc::PllMul::MUL50,
+        fracn: None,
+        divp: Some(rcc::PllDiv::DIV2),
+        divq: None,
+        divr: None,
+    });
+    config.rcc.sys = rcc::Sysclk::PLL1_P;
+    config.rcc.ahb_pre = rcc::AHBPrescaler::DIV2;
+    config.rcc.apb1_pre = rcc::APBPrescaler::DIV2;
+    config.rcc.apb2_pre = rcc::APBPrescaler::DIV2;
+    config.rcc.apb3_pre = rcc::APBPrescaler::DIV2;
+    config.rcc.apb4_pre = rcc::APBPrescaler::DIV2;
+    config.rcc.voltage_scale = rcc::VoltageScale::Scale1;
+    config
+}
+
+/// The chip.
+pub struct Device {
+    watchdog: IndependentWatchdog<'static, IWDG1>,
+    flash: Flash<'static, Blocking>,
+    resets: Resets,
+}
+
+impl Device {
+    /// Starts the watchdog.
+    pub fn new(watchdog: Peri<'static, IWDG1>, flash: Peri<'static, FLASH>) -> Self {
+        let mut watchdog = IndependentWatchdog::new(watchdog, WATCHDOG_MS * 1_000);
+        watchdog.unleash();
+        Self {
+            watchdog,
+            flash: Flash::new_blocking(flash),
+            resets: chip::resets::count(),
+        }
+    }
+}
+
+impl Chip for Device {
+    fn micros(&mut self) -> u64 {
+        Instant::now().as_micros()
+    }
+
+    fn core_hz(&self) -> u32 {
+        CORE_HZ
+    }
+
+    fn idle(&mut self) {
+        chip::cortex::idle();
+    }
+
+    fn feed(&mut self) {
+        self.watchdog.pet();
+    }
+
+    fn watchdog_ms(&self) -> Option<u32> {
+        Some(WATCHDOG_MS)
+    }
+
+    fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
+        (self.flash.blocking_read(PLACE, record)).map_err(|_| StoreError::Failed)
+    }
+
+    fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
+        (self.flash.blocking_erase(PLACE, PLACE + SECTOR))
+            .and_then(|()| self.flash.blocking_write(PLACE, record))
+            .map_err(|_| StoreError::Failed)
+    }
+
+    fn stack(&self) -> Option<Stack> {
+        Some(chip::stack::used())
+    }
+
+    fn resets(&self) -> Resets {
+        self.resets
+    }
+}

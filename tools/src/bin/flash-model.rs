@@ -1,0 +1,117 @@
+//! `flash-model`: a blob for the flash of one board, and the command that puts it there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use checkpoint::{AlignedBytes, Board};
+use clap::Parser;
+use runtime::{Layout, Model, relayout};
+use tools::{paths, uf2};
+
+/// Prepares a model to be flashed beside a board's firmware, which stays as it is
+#[derive(Parser)]
+#[command(name = "flash-model")]
+struct Arguments {
+    /// The board: the name of its folder under firmware/
+    board: String,
+    /// The blob; firmware/model/model.bin if left out, or else the committed pocket.bin
+    blob: Option<PathBuf>,
+    /// Where to write; BOARD-model.bin in the current folder if left out
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Also turns an ELF file of firmware into the UF2 file beside it, for a Pico without a probe
+    #[arg(long, value_name = "FILE")]
+    elf: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    tools::exit_code(run(&Arguments::parse()))
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let board = Board::find(&arguments.board)?;
+    let path = arguments.blob.clone().unwrap_or_else(paths::embedded_blob);
+    let blob = AlignedBytes::read(&path).with_context(|| {
+        format!(
+            "cannot read {}; make a blob with tools/export",
+            path.display()
+        )
+    })?;
+    let model = Model::from_bytes(&blob).with_context(|| path.display().to_string())?;
+    let bytes = native(&blob, &model, Layout::of_target(board.target, true))?;
+    board.check(bytes.len(), model.config().state_bytes())?;
+
+    let output = arguments
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{}-model.bin", board.name)));
+    write(&output, &bytes)?;
+    if let Some(chip) = board.probe_chip {
+        let at = board.model_at;
+        println!(
+            "with a probe: probe-rs download --chip {chip} --binary-format bin --base-address \
+             {at:#010x} --restore-unwritten {}",
+            output.display()
+        );
+    } else {
+        let at = board.model_at;
+        println!(
+            "in QEMU: -device loader,file={},addr={at:#010x},force-raw=on",
+            output.display()
+        );
+    }
+    if let Some(family) = board.uf2_family {
+        let file = output.with_extension("uf2");
+        write(&file, &uf2::encode(family, &[(board.model_at, bytes)]))?;
+        println!(
+            "without one: hold BOOTSEL while plugging in, then copy {} to the drive",
+            file.display()
+        );
+    }
+    arguments
+        .elf
+        .as_deref()
+        .map_or(Ok(()), |elf| convert(board, elf))
+}
+
+/// Writes the UF2 file of an ELF file.
+fn convert(board: &Board, elf: &Path) -> anyhow::Result<()> {
+    let Some(family) = board.uf2_family else {
+        bail!("{} takes no UF2 files; flash it with a probe", board.name);
+    };
+    let bytes = fs::read(elf).with_context(|| format!("cannot read {}", elf.display()))?;
+    let flash_start = board.model_at & 0xff00_0000;
+    let flash = flash_start..flash_start + board.flash_len as u32;
+    let parts = uf2::flash_parts(&bytes, flash)
+        .filter(|parts| !parts.is_empty())
+        .with_context(|| {
+            format!(
+                "{} is no firmware of {}: expected an ELF file with segments in its flash",
+                elf.display(),
+                board.name
+            )
+        })?;
+    let file = elf.with_extension("uf2");
+    write(&file, &uf2::encode(family, &parts))?;
+    println!("firmware for BOOTSEL: {}", file.display());
+    Ok(())
+}
+
+/// Returns the blob with its weights in the order of the board's core.
+fn native(blob: &[u8], model: &Model<'_>, layout: Layout) -> anyhow::Result<Vec<u8>> {
+    let tensors: u32 = (model.config().tensors_in(model.header().kinds, layout))
+        .map(|tensor| tensor.len.next_multiple_of(runtime::TENSOR_ALIGN))
+        .sum();
+    let mut out = vec![0; model.len() - model.tensor_bytes().len() + tensors as usize];
+    let len = relayout(blob, layout, &mut out)?;
+    out.truncate(len);
+    Ok(out)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("{} ({} bytes)", path.display(), bytes.len());
+    Ok(())
+}

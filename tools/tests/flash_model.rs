@@ -1,0 +1,42 @@
+//! `flash-model` writes what a board's flash takes, and says how to put it there.
+
+mod common;
+
+use common::{Folder, printed, refused};
+use runtime::{Layout, Model};
+
+const EXPORT: &str = env!("CARGO_BIN_EXE_export");
+const FLASH_MODEL: &str = env!("CARGO_BIN_EXE_flash-model");
+
+fn exported(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.save("run", "best.ckpt", &folder.checkpoint(1));
+    printed(&folder.run(EXPORT, &["-o", "good.bin"]));
+    folder
+}
+
+#[test]
+fn the_model_is_in_the_order_of_the_core_and_the_command_names_its_place() {
+    let folder = exported("flash-model");
+    let said = printed(&folder.run(FLASH_MODEL, &["pico", "good.bin"]));
+    let command = "probe-rs download --chip RP2040 --binary-format bin --base-address 0x10020000";
+    assert!(said.contains(command), "{said}");
+    let bytes = checkpoint::AlignedBytes::from(folder.read("pico-model.bin").as_slice());
+    assert_eq!(Model::from_bytes(&bytes).unwrap().layout(), Layout::M0);
+    let uf2 = folder.read("pico-model.uf2");
+    assert_eq!(uf2.len(), 512 * bytes.len().div_ceil(256));
+    assert_eq!(uf2[32..32 + 256], bytes[..256]);
+}
+
+#[test]
+fn what_does_not_go_to_a_board_is_said() {
+    let folder = exported("flash-model-errors");
+    let said = refused(&folder.run(FLASH_MODEL, &["pico3", "good.bin"]));
+    assert!(said.contains("there is no board"), "{said}");
+    let said = refused(&folder.run(FLASH_MODEL, &["blackpill", "good.bin", "--elf", "good.bin"]));
+    assert!(said.contains("blackpill takes no UF2 files"), "{said}");
+    let said = refused(&folder.run(FLASH_MODEL, &["pico", "good.bin", "--elf", "good.bin"]));
+    assert!(said.contains("is no firmware of pico"), "{said}");
+    let said = refused(&folder.run(FLASH_MODEL, &["pico", "none.bin"]));
+    assert!(said.contains("make a blob with tools/export"), "{said}");
+}
