@@ -76,10 +76,10 @@ fn soak(machine: Machine, len: u32) -> Result<()> {
     );
     let after = stack(&stats)?;
     ensure!(
-        before == after,
+        after <= before + INTERRUPT,
         "stack {before} bytes before, {after} after"
     );
-    println!("{machine:?}: {len} characters, no reset, stack {after} bytes as before");
+    println!("{machine:?}: {len} characters, no reset, stack {before} bytes before, {after} after");
     Ok(())
 }
 
