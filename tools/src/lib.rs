@@ -1,5 +1,6 @@
 //! What the host tools share: finding their input, and the tables that they print.
 
+pub mod elf;
 pub mod input;
 pub mod paths;
 pub mod report;

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use checkpoint::runs;
 
-use crate::elf::{Elf, Symbol};
+use tools::elf::{Elf, Symbol};
 
 /// Parts that the plugin takes.
 const MAX_PARTS: usize = 32;

@@ -1,6 +1,5 @@
 //! `bench`: cycles per character of the engine on emulated cores, the same in each run.
 
-mod elf;
 mod emulator;
 mod table;
 

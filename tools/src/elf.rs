@@ -4,7 +4,7 @@ use anyhow::{Context, ensure};
 
 /// A 32-bit little-endian ELF file.
 #[derive(Debug)]
-pub(crate) struct Elf<'a> {
+pub struct Elf<'a> {
     bytes: &'a [u8],
     sections: Vec<Section>,
 }
@@ -22,15 +22,15 @@ struct Section {
 
 /// A function or static.
 #[derive(Clone, Debug)]
-pub(crate) struct Symbol {
+pub struct Symbol {
     /// Mangled name.
-    pub(crate) name: String,
+    pub name: String,
     /// First address.
-    pub(crate) start: u32,
+    pub start: u32,
     /// Bytes.
-    pub(crate) len: u32,
+    pub len: u32,
     /// It is code.
-    pub(crate) is_function: bool,
+    pub is_function: bool,
 }
 
 const KIND_NO_BITS: u32 = 8;
@@ -40,7 +40,11 @@ const SYMBOL_LEN: usize = 16;
 
 impl<'a> Elf<'a> {
     /// Reads the table of sections.
-    pub(crate) fn new(bytes: &'a [u8]) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no such file, or end before its tables do.
+    pub fn new(bytes: &'a [u8]) -> anyhow::Result<Self> {
         ensure!(
             bytes.starts_with(b"\x7fELF\x01\x01"),
             "this is no 32-bit little-endian ELF file"
@@ -69,7 +73,8 @@ impl<'a> Elf<'a> {
     }
 
     /// Returns the bytes of flash without the section `.model`.
-    pub(crate) fn code_len(&self) -> usize {
+    #[must_use]
+    pub fn code_len(&self) -> usize {
         let in_flash = |section: &&Section| {
             section.flags & FLAG_ALLOCATED != 0
                 && section.kind != KIND_NO_BITS
@@ -83,7 +88,8 @@ impl<'a> Elf<'a> {
     }
 
     /// Returns the bytes of statics in RAM.
-    pub(crate) fn ram_len(&self) -> usize {
+    #[must_use]
+    pub fn ram_len(&self) -> usize {
         let in_ram = |section: &&Section| {
             section.flags & FLAG_ALLOCATED != 0
                 && (section.kind == KIND_NO_BITS || section.name == ".data")
@@ -96,7 +102,11 @@ impl<'a> Elf<'a> {
     }
 
     /// Returns all named functions and statics.
-    pub(crate) fn symbols(&self) -> anyhow::Result<Vec<Symbol>> {
+    ///
+    /// # Errors
+    ///
+    /// If the file ends before its symbols do.
+    pub fn symbols(&self) -> anyhow::Result<Vec<Symbol>> {
         let mut symbols = Vec::new();
         for table in self.sections.iter().filter(|s| s.kind == KIND_SYMBOLS) {
             let names = self.sections.get(table.link).context("no symbol names")?;
