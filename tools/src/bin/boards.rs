@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 
 fn run() -> anyhow::Result<()> {
     println!(
-        "| board | chip | code in flash | of | model at most | RAM for the model | other RAM |"
+        "| board | chip | code in flash | kept for code and settings | model at most | RAM for the model | other RAM |"
     );
     println!("|---|---|---:|---:|---:|---:|---:|");
     for board in &BOARDS {
