@@ -1,6 +1,7 @@
 //! Writes the linker script of the emulated machine and embeds the model.
 
 #[path = "../model/embed.rs"]
+#[expect(dead_code, reason = "this is no board")]
 mod embed;
 
 use std::path::PathBuf;
@@ -35,12 +36,18 @@ fn main() {
     println!("cargo::rustc-link-arg=-Tlink.x");
     println!("cargo::rustc-link-arg=--nmagic");
 
-    embed::embed(MODEL_FLASH);
+    embed::embed(&out, MODEL_FLASH);
     let model = fs::read(out.join("model.bin")).expect("embed writes it");
     let words: Vec<u32> = bytemuck::pod_collect_to_vec(&model);
     let model = Model::from_bytes(bytemuck::cast_slice(&words)).expect("embed checks it");
     let words = model.config().state_words();
-    let constant =
-        format!("/// Words of the model's state.\nconst STATE_WORDS: usize = {words};\n");
-    fs::write(out.join("state.rs"), constant).expect("OUT_DIR can be written");
+    println!("cargo::rerun-if-env-changed=CHAPBOOK_POSITIONS");
+    let positions = env::var("CHAPBOOK_POSITIONS").unwrap_or_else(|_| "300".to_string());
+    let positions: u32 = positions.parse().expect("CHAPBOOK_POSITIONS is a number");
+    let constants = format!(
+        "/// Words of the model's state.\nconst STATE_WORDS: usize = {words};\n\
+         /// Characters that the program `hash` computes.\n#[allow(dead_code, reason = \"one \
+         program of several uses it\")]\nconst POSITIONS: u32 = {positions};\n"
+    );
+    fs::write(out.join("state.rs"), constants).expect("OUT_DIR can be written");
 }

@@ -4,7 +4,7 @@
    qemu-system-arm ... -plugin ./cycles.so,core=m0plus,part=NAME:START:END -d plugin -D FILE
 
    core    m0plus, m3, m4f or rv32 (Hazard3, as in RP2350)
-   part    a function by its addresses in hexadecimal; may be given 32 times
+   part    a function by its addresses in hexadecimal; may be given 64 times
 
    The costs are those of Arm's technical reference manuals (M0+: DDI 0484, M3: DDI 0337, M4: DDI 0439)
    and of Hazard3's table of instruction timings: memory without wait states, branches that are
@@ -49,7 +49,7 @@ typedef struct {
     int8_t part;
 } decoded;
 
-enum { MAX_PARTS = 32 };
+enum { MAX_PARTS = 64 };
 static struct { char name[40]; uint32_t start, end; uint64_t cycles; } parts[MAX_PARTS];
 static int n_parts;
 
@@ -167,7 +167,7 @@ static int stall(const decoded *d) {
 }
 
 static void report(void) {
-    char line[4096];
+    char line[8192];
     int at = snprintf(line, sizeof line, "region %d instructions %llu cycles %llu", region++,
                       (unsigned long long)(instructions - instructions_start),
                       (unsigned long long)(cycles - cycles_start));

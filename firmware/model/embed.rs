@@ -71,7 +71,7 @@ fn region_len(map: &str) -> Option<u64> {
 /// The choice: the file that `CHAPBOOK_MODEL` names, or nothing where that is `none`; else
 /// `firmware/model/model.bin`, which `tools/export` writes, else the committed
 /// `firmware/model/pocket.bin`.
-fn embed(out: &Path, flash_len: u64) {
+pub fn embed(out: &Path, flash_len: u64) {
     println!("cargo::rerun-if-env-changed=CHAPBOOK_MODEL");
     // The folder, not the file: model.bin may appear later.
     println!("cargo::rerun-if-changed=../model");

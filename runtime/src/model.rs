@@ -7,9 +7,9 @@ use crate::fixed::{self, Scale};
 use crate::format::{self, Header, LoadError, MAX_EXPONENT};
 #[cfg(feature = "w4")]
 use crate::kernel;
-use crate::kernel::Weights;
+use crate::kernel::{Element, Weights};
 use crate::layout::Layout;
-use crate::ops::{self, AttendScratch, Factor, Gains, Matrix};
+use crate::ops::{self, AttendScratch, Factor, Finish, Gains, HeadScale, Matrix};
 use crate::part::{part, part_mut, split};
 use crate::state::{Plan, State};
 use crate::tensor::{self, Kind, TensorId, TensorMap, TensorSpec};
@@ -40,7 +40,23 @@ impl<'a> Model<'a> {
     ///
     /// See [`LoadError`].
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, LoadError> {
-        let parsed = format::parse(bytes)?;
+        Self::parse(bytes, format::FORMAT_VERSION)
+    }
+
+    /// Does the same with a blob of an older format version too.
+    ///
+    /// Its weights are read as they are, but its self-test may be that of an older arithmetic and
+    /// fail; write it anew with one of this engine.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn from_older(bytes: &'a [u8]) -> Result<Self, LoadError> {
+        Self::parse(bytes, format::OLDEST_VERSION)
+    }
+
+    fn parse(bytes: &'a [u8], oldest: u16) -> Result<Self, LoadError> {
+        let parsed = format::parse(bytes, oldest)?;
         let model = Self {
             header: parsed.header,
             map: parsed.map,
@@ -269,8 +285,7 @@ impl<'a> Model<'a> {
         let (w_embed, row) = (self.matrix(TensorId::WEmbed, 0), usize::from(token));
         let mut scale = w_embed.row_scale(row);
         if config.embed_scale {
-            let root = fixed::root16(config.d_model.into());
-            scale = scale.mul(Scale::new(root, -8));
+            scale = scale.mul(Scale::root(config.d_model.into()));
         }
         state.x.fill(0);
         add_row(state.x, &w_embed, row, scale);
@@ -302,12 +317,14 @@ impl<'a> Model<'a> {
             x_q,
             x_scale,
             b_out,
+            Finish::Linear,
             state.lanes,
             logits,
         );
     }
 
     /// Adds the position to the embedding, or computes the rotary angles of this position.
+    #[inline(never)]
     fn add_position(&self, state: &mut State<'_>, pos: u32) {
         if self.config().position == Position::Learned {
             let (w_pos, row) = (self.matrix(TensorId::WPos, 0), pos as usize);
@@ -330,6 +347,7 @@ impl<'a> Model<'a> {
 
     /// Adds causal multi-head attention to the residual stream
     /// ("Attention Is All You Need", section 3.2.2).
+    #[inline(never)]
     fn attention(&self, state: &mut State<'_>, layer: usize, at: Place, factor: Scale) {
         let config = self.config();
         let d_model = usize::from(config.d_model);
@@ -348,23 +366,33 @@ impl<'a> Model<'a> {
         let (qkv, scratch) = split(state.scratch, config.qkv_dim());
         let b_qkv = self.bias(TensorId::BQkv, layer);
         let w_qkv = self.matrix(TensorId::WQkv, layer);
-        ops::matvec(&w_qkv, x_q, x_scale, b_qkv, state.lanes, qkv);
-        let (q, kv) = split(qkv, d_model);
-        let (k, v) = split(kv, kv_dim);
-        if config.position == Position::Rope {
-            ops::rotate(q, state.angles);
-            ops::rotate(k, state.angles);
-        }
+        let unit = if b_qkv.is_some() {
+            let linear = Finish::Linear;
+            ops::matvec(&w_qkv, x_q, x_scale, b_qkv, linear, state.lanes, qkv);
+            Scale::ONE
+        } else {
+            // Each head has a scale of its own, so the sums need none before.
+            ops::sums(&w_qkv, x_q, state.lanes, qkv);
+            w_qkv.unit(x_scale)
+        };
+        let heads = Heads {
+            products: b_qkv.is_none().then_some(&w_qkv),
+            unit,
+            angles: match config.position {
+                Position::Rope => state.angles,
+                _ => &[],
+            },
+        };
 
         // save key and value of this position in the cache
+        let (q, kv) = split(qkv, d_model);
         let cache = &mut state.kv_cache;
         let (k_q, v_q) = split(part_mut(state.x_q, 0, 2 * head_dim), head_dim);
         for kv_head in 0..n_kv_head {
+            let (k, v) = (kv_head * head_dim, kv_dim + kv_head * head_dim);
+            let k_scale = heads.quantize(part_mut(kv, k, head_dim), d_model + k, true, k_q);
+            let v_scale = heads.quantize(part_mut(kv, v, head_dim), d_model + v, false, v_q);
             let head = layer * n_kv_head + kv_head;
-            let k = part(k, kv_head * head_dim, head_dim);
-            let v = part(v, kv_head * head_dim, head_dim);
-            let k_scale = ops::quantize(k, k_q);
-            let v_scale = ops::quantize(v, v_q);
             cache.store(head, at.slot, (k_q, k_scale), (v_q, v_scale));
         }
 
@@ -375,31 +403,32 @@ impl<'a> Model<'a> {
             lanes: state.lanes,
         };
         let (mut kv_head, mut shared) = (layer * n_kv_head, 0);
+        let mut max = 0;
         for head in 0..n_head {
-            let q = part(q, head * head_dim, head_dim);
-            let out = part_mut(state.h, head * head_dim, head_dim);
+            let q_q = part_mut(state.x_q, 0, head_dim);
+            let row = head * head_dim;
+            let q_scale = heads.quantize(part_mut(q, row, head_dim), row, true, q_q);
+            let out = part_mut(state.h, row, head_dim);
             let past = cache.past(kv_head, at.n);
+            max = ops::attend(q_q, q_scale, factor, &past, &mut scratch, out).max(max);
             // Of n_head / n_kv_head heads each shares one of these.
             shared += n_kv_head;
             if shared == n_head {
                 (kv_head, shared) = (kv_head + 1, 0);
             }
-            let q_q = part_mut(state.x_q, 0, head_dim);
-            let q_scale = ops::quantize(q, q_q);
-            ops::attend(q_q, q_scale, factor, &past, &mut scratch, out);
         }
 
         // output projection, added to the stream: [d_model]
         let x_q = part_mut(state.x_q, 0, d_model);
-        let x_scale = ops::quantize(state.h, x_q).unpack();
+        let x_scale = ops::quantize(state.h, max, x_q);
         let b_o = self.bias(TensorId::BO, layer);
         let w_o = self.matrix(TensorId::WO, layer);
-        ops::matvec(&w_o, x_q, x_scale, b_o, state.lanes, state.h);
-        ops::add(state.x, state.h);
+        ops::matvec_add(&w_o, x_q, x_scale, b_o, state.lanes, state.h, state.x);
     }
 
     /// Adds the feed-forward part to the residual stream
     /// ("Attention Is All You Need", section 3.3).
+    #[inline(never)]
     fn feed_forward(&self, state: &mut State<'_>, layer: usize) {
         let config = self.config();
         let d_model = usize::from(config.d_model);
@@ -415,38 +444,59 @@ impl<'a> Model<'a> {
         let (hidden, rest) = split(state.scratch, d_ff);
         let b_up = self.bias(TensorId::BUp, layer);
         let w_up = self.matrix(TensorId::WUp, layer);
-        ops::matvec(&w_up, x_q, x_scale, b_up, state.lanes, hidden);
-        let mut exponent = 0;
-        let max = match config.activation {
-            Activation::Gelu => fixed::gelu_all(hidden),
-            Activation::Relu => {
-                hidden.iter_mut().for_each(|x| *x = (*x).max(0));
-                ops::max_magnitude(hidden)
-            }
-            Activation::Relu2 => {
-                exponent = ops::relu2(hidden);
-                ops::max_magnitude(hidden)
-            }
+        let finish = match config.activation {
+            Activation::Gelu => Finish::Gelu,
+            Activation::Relu | Activation::Relu2 => Finish::Relu,
+            Activation::SwiGlu => Finish::Linear,
+        };
+        let max = ops::matvec(&w_up, x_q, x_scale, b_up, finish, state.lanes, hidden);
+        let (exponent, max) = match config.activation {
+            Activation::Gelu | Activation::Relu => (0, max),
+            Activation::Relu2 => ops::square(hidden, max),
             Activation::SwiGlu => {
                 let gate = part_mut(rest, 0, d_ff);
                 let b_gate = self.bias(TensorId::BGate, layer);
                 let w_gate = self.matrix(TensorId::WGate, layer);
-                ops::matvec(&w_gate, x_q, x_scale, b_gate, state.lanes, gate);
-                gate.iter_mut().for_each(|x| *x = fixed::silu(*x));
-                ops::multiply(hidden, gate);
-                ops::max_magnitude(hidden)
+                let gate_max =
+                    ops::matvec(&w_gate, x_q, x_scale, b_gate, finish, state.lanes, gate);
+                ops::multiply_silu(hidden, max, gate, gate_max)
             }
         };
 
         // back to the stream: [d_model]
         let x_q = part_mut(state.x_q, 0, d_ff);
-        let x_scale = ops::quantize_within(hidden, max, x_q)
-            .unpack()
-            .shl(exponent);
+        let x_scale = ops::quantize(hidden, max, x_q).shl(exponent);
         let b_down = self.bias(TensorId::BDown, layer);
         let w_down = self.matrix(TensorId::WDown, layer);
-        ops::matvec(&w_down, x_q, x_scale, b_down, state.lanes, state.h);
-        ops::add(state.x, state.h);
+        ops::matvec_add(&w_down, x_q, x_scale, b_down, state.lanes, state.h, state.x);
+    }
+}
+
+/// How the heads of `w_qkv` times a vector become int8.
+struct Heads<'a> {
+    /// `w_qkv`, when the heads are bare sums.
+    products: Option<&'a Matrix<'a>>,
+    /// Activation units that 1 in a head stands for, once multiplied by its row.
+    unit: Scale,
+    /// Rotary angles; none without.
+    angles: &'a [i32],
+}
+
+impl Heads<'_> {
+    /// Quantises the head that starts at this row of `w_qkv`.
+    #[inline(never)]
+    fn quantize(&self, x: &mut [i32], row: usize, rotated: bool, x_q: &mut [Element]) -> HeadScale {
+        let mut max = match self.products {
+            Some(w_qkv) => ops::products(w_qkv, row, x),
+            None => ops::max_magnitude(x),
+        };
+        let mut unit = self.unit;
+        if rotated && !self.angles.is_empty() {
+            let exponent;
+            (max, exponent) = ops::rotate(x, max, self.angles);
+            unit = unit.shl(exponent);
+        }
+        ops::quantize_head(x, max, unit, x_q)
     }
 }
 
@@ -470,8 +520,6 @@ fn cast<T: AnyBitPattern>(bytes: &[u8]) -> &[T] {
 /// Adds a row of a matrix to the stream.
 #[inline(never)]
 fn add_row(x: &mut [i32], w: &Matrix<'_>, row: usize, scale: Scale) {
-    // The weight moves up so that the product keeps its bits.
-    let scale = scale.shl(-16);
     // Rows of int4 are not read one by one, see `Kinds`.
     #[cfg_attr(
         not(feature = "w4"),
@@ -480,7 +528,11 @@ fn add_row(x: &mut [i32], w: &Matrix<'_>, row: usize, scale: Scale) {
     let Factor::W8(weights) = w.w else {
         return;
     };
-    for (x, w) in x.iter_mut().zip(weights.row(row)) {
-        *x = x.saturating_add(scale.apply(i32::from(w) << 16));
-    }
+    // The product has 24 bits; a scale that no weight has ends in the largest shifts.
+    let right = (-scale.exponent()).clamp(0, 31);
+    let left = scale.exponent().clamp(0, 7);
+    weights.for_row(row, x, |x, w| {
+        let product = i32::from(w) * scale.mantissa() as i32;
+        *x = x.saturating_add((product << left) >> right);
+    });
 }

@@ -74,6 +74,8 @@ pub struct Session<'m> {
     state: State<'m>,
     /// Tokens taken since the last reset.
     pos: u64,
+    /// `pos` modulo `context_len`, kept because small cores divide slowly.
+    slot: usize,
     /// First token in the cache, for absolute positions.
     start: u64,
     /// Tokens computed since the last reset, or since `start` moved.
@@ -91,6 +93,7 @@ impl<'m> Session<'m> {
             model,
             state: State::new(model.config(), model.plan(), memory)?,
             pos: 0,
+            slot: 0,
             start: 0,
             done: 0,
         })
@@ -111,6 +114,7 @@ impl<'m> Session<'m> {
     /// Forgets the text.
     pub const fn reset(&mut self) {
         self.pos = 0;
+        self.slot = 0;
         self.start = 0;
         self.done = 0;
     }
@@ -136,11 +140,14 @@ impl<'m> Session<'m> {
             self.start = self.pos - context_len / 2;
             self.done = self.start;
         }
-        let slot = self.pos.checked_rem(context_len).unwrap_or(0) as usize;
-        if let Some(place) = self.state.history.get_mut(slot) {
+        if let Some(place) = self.state.history.get_mut(self.slot) {
             *place = token;
         }
         self.pos += 1;
+        self.slot += 1;
+        if self.slot == usize::from(config.context_len) {
+            self.slot = 0;
+        }
         Ok(())
     }
 
@@ -148,11 +155,16 @@ impl<'m> Session<'m> {
     ///
     /// Does nothing when nothing is to be made.
     pub fn step(&mut self) -> bool {
-        if self.done == self.pos {
+        let ahead = (self.pos - self.done) as usize;
+        if ahead == 0 {
             return false;
         }
+        // At most `context_len` tokens are ahead.
         let context_len = u64::from(self.model.config().context_len);
-        let slot = self.done.checked_rem(context_len).unwrap_or(0) as usize;
+        let slot = match self.slot.checked_sub(ahead) {
+            Some(slot) => slot,
+            None => self.slot + context_len as usize - ahead,
+        };
         let token = self.state.history.get(slot).copied().unwrap_or(0);
         let place = if self.model.config().position == Position::Rope {
             Place {

@@ -6,8 +6,8 @@ use bytemuck::cast_slice_mut;
 
 use crate::config::{Activation, Config};
 use crate::kernel::{self, Element, NATIVE, Weights, Wide, narrow};
-use crate::layout::fill;
-use crate::ops::{PackedScale, Past};
+use crate::layout::{Layout, bias, fill};
+use crate::ops::{HeadScale, Past};
 use crate::part::{part, part_mut, split};
 
 /// Sizes of the buffers in `u32` words.
@@ -28,6 +28,9 @@ pub(crate) struct Plan {
 const fn max(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
 }
+
+/// Keys are biased where that is quicker; `MAX_HEAD_DIM` columns of any bytes may be.
+const K_BIASED: bool = matches!(NATIVE, Layout::M4);
 
 /// Returns the words of the keys (or values) of one head, enough for the layout of every core.
 const fn head_words(context_len: usize, head_dim: usize) -> usize {
@@ -160,12 +163,13 @@ pub(crate) struct KvCache<'m> {
 
 impl KvCache<'_> {
     /// Stores key and value of the position `slot`; `head` counts through the layers.
+    #[inline(never)]
     pub(crate) fn store(
         &mut self,
         head: usize,
         slot: usize,
-        (k, k_scale): (&[Element], PackedScale),
-        (v, v_scale): (&[Element], PackedScale),
+        (k, k_scale): (&[Element], HeadScale),
+        (v, v_scale): (&[Element], HeadScale),
     ) {
         let place = head * self.context_len + slot;
         if let (Some(k), Some(v)) = (self.k_scale.get_mut(place), self.v_scale.get_mut(place)) {
@@ -176,7 +180,7 @@ impl KvCache<'_> {
         let mut at = NATIVE.place(slot, 0, NATIVE.row_len(self.head_dim));
         for (col, &k) in (1..).zip(k) {
             if let Some(place) = keys.get_mut(at) {
-                *place = narrow(k);
+                *place = narrow(k) ^ bias(K_BIASED, col - 1).cast_signed();
             }
             at += NATIVE.next_col(col);
         }
@@ -202,7 +206,7 @@ impl KvCache<'_> {
                 cols: self.head_dim,
                 row_len: NATIVE.row_len(self.head_dim),
                 layout: NATIVE,
-                biased: false,
+                biased: K_BIASED,
             },
             v: Weights {
                 words: part(self.v, start, len),

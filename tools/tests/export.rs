@@ -201,7 +201,7 @@ fn layout_is_rewritten_and_comes_back() {
 }
 
 #[test]
-fn blob_of_an_older_version_is_upgraded_without_loss() {
+fn blob_of_an_older_version_is_upgraded() {
     let folder = Folder::new("older");
     folder.save("one", "best.ckpt", &folder.checkpoint(1));
     printed(&folder.run(EXPORT, &["one", "-o", "new.bin"]));
@@ -209,7 +209,7 @@ fn blob_of_an_older_version_is_upgraded_without_loss() {
     std::fs::write(folder.path.join("old.bin"), &old[..]).unwrap();
     let text = printed(&folder.run(EXPORT, &["old.bin", "-o", "upgraded.bin"]));
     assert!(
-        text.contains("format version 1, upgraded to 2 without loss"),
+        text.contains("format version 1, upgraded to 3; weights and losses are kept"),
         "{text}"
     );
     assert_eq!(folder.read("upgraded.bin"), folder.read("new.bin"));

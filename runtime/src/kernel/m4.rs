@@ -18,54 +18,35 @@ use core::arch::global_asm;
 
 use super::{Vector, Weights};
 
-/// Rows of a block.
-const BLOCK: usize = 4;
-
-// r0 weights, r1 vector, r2 words of a row, r3 sums; on the stack the number of blocks, the bytes
-// between two of them and the start of each sum. r4 to r7 are the sums, r8 to r11 a word of each
-// row, r3 and r12 two pairs of the vector, lr is scratch. Four steps make a turn; another
-// number of them enters in the middle.
+// r0 weights, r1 vector, r2 words of a row, r3 sums; on the stack the end of the sums, the bytes
+// between two blocks and the start of each sum. r4 to r7 are the sums, r8 to r11 a word of each row,
+// r3 and r12 two pairs of the vector. Four steps make a turn; another number of them enters in the
+// middle, at an address computed once.
 global_asm!(
     #[cfg(armv8m)]
     ".cpu cortex-m33",
     ".syntax unified",
-    ".macro chapbook_m4_plain_step",
+    ".macro chapbook_m4_plain_row sum, word",
+    "sxtb16 lr, \\word",
+    "sxtb16 \\word, \\word, ror #8",
+    "smlad \\sum, lr, r3, \\sum",
+    "smlad \\sum, \\word, r12, \\sum",
+    ".endm",
+    ".macro chapbook_m4_biased_row sum, word",
+    "smlad \\sum, \\word, r3, \\sum",
+    "and \\word, \\word, #0x00ff00ff",
+    "smlad \\sum, \\word, r12, \\sum",
+    ".endm",
+    ".macro chapbook_m4_step row",
     "ldm r0!, {{r8-r11}}",
     "ldm r1!, {{r3, r12}}",
-    "sxtb16 lr, r8",
-    "sxtb16 r8, r8, ror #8",
-    "smlad r4, lr, r3, r4",
-    "smlad r4, r8, r12, r4",
-    "sxtb16 lr, r9",
-    "sxtb16 r9, r9, ror #8",
-    "smlad r5, lr, r3, r5",
-    "smlad r5, r9, r12, r5",
-    "sxtb16 lr, r10",
-    "sxtb16 r10, r10, ror #8",
-    "smlad r6, lr, r3, r6",
-    "smlad r6, r10, r12, r6",
-    "sxtb16 lr, r11",
-    "sxtb16 r11, r11, ror #8",
-    "smlad r7, lr, r3, r7",
-    "smlad r7, r11, r12, r7",
+    "\\row r4, r8",
+    "\\row r5, r9",
+    "\\row r6, r10",
+    "\\row r7, r11",
     ".endm",
-    ".macro chapbook_m4_biased_step",
-    "ldm r0!, {{r8-r11}}",
-    "ldm r1!, {{r3, r12}}",
-    "smlad r4, r8, r3, r4",
-    "and lr, r8, #0x00ff00ff",
-    "smlad r4, lr, r12, r4",
-    "smlad r5, r9, r3, r5",
-    "and lr, r9, #0x00ff00ff",
-    "smlad r5, lr, r12, r5",
-    "smlad r6, r10, r3, r6",
-    "and lr, r10, #0x00ff00ff",
-    "smlad r6, lr, r12, r6",
-    "smlad r7, r11, r3, r7",
-    "and lr, r11, #0x00ff00ff",
-    "smlad r7, lr, r12, r7",
-    ".endm",
-    ".macro chapbook_m4_sums name, step, right",
+    // step_len: bytes of a step. biased: sums are 256 times too large, and lr is free for their place.
+    ".macro chapbook_m4_sums name, row, step_len, biased",
     ".section .text.\\name, \"ax\"",
     ".balign 4",
     ".global \\name",
@@ -73,67 +54,126 @@ global_asm!(
     ".thumb_func",
     "\\name:",
     "push {{r4-r11, lr}}",
-    "push {{r1-r3}}",
-    // sp: vector, words, sums, 9 saved registers, blocks, gap, start
+    "ldr r4, [sp, #44]",
+    "rsb r5, r2, #0",
+    "and r5, r5, #3",
+    "mov r6, #\\step_len",
+    "adr r12, 2f",
+    "mla r12, r5, r6, r12",
+    "add r12, r12, #1",
+    "add r2, r2, #3",
+    "lsr r2, r2, #2",
+    "push {{r3}}",
+    "push {{r1, r2, r4, r12}}",
+    "mov lr, r3",
+    // sp: vector, turns, start, entry, sums, 9 saved registers, end, gap, start
     "1:",
-    "ldrd r1, r2, [sp]",
-    "ldr r4, [sp, #56]",
+    "ldm sp, {{r1, r2, r4, r12}}",
     "mov r5, r4",
     "mov r6, r4",
     "mov r7, r4",
-    "lsls r3, r2, #31",
-    "add r2, r2, #3",
-    "lsr r2, r2, #2",
-    "bmi 5f",
-    "bcs 3f",
-    "b 2f",
-    "5:",
-    "bcs 7f",
-    "b 8f",
+    "bx r12",
     ".balign 4",
     "2:",
-    "\\step",
-    "7:",
-    "\\step",
-    "3:",
-    "\\step",
-    "8:",
-    "\\step",
+    "chapbook_m4_step \\row",
+    "chapbook_m4_step \\row",
+    "chapbook_m4_step \\row",
+    "chapbook_m4_step \\row",
     "subs r2, r2, #1",
     "bne 2b",
-    ".if \\right",
+    ".if \\biased",
     "asr r4, r4, #8",
     "asr r5, r5, #8",
     "asr r6, r6, #8",
     "asr r7, r7, #8",
+    "stm lr!, {{r4-r7}}",
+    ".else",
+    "ldr lr, [sp, #16]",
+    "stm lr!, {{r4-r7}}",
+    "str lr, [sp, #16]",
     ".endif",
-    "ldr r3, [sp, #8]",
-    "stm r3!, {{r4-r7}}",
-    "str r3, [sp, #8]",
-    "ldrd r1, r2, [sp, #48]",
-    "add r0, r0, r2",
-    "subs r1, r1, #1",
-    "str r1, [sp, #48]",
+    "ldrd r2, r3, [sp, #56]",
+    "add r0, r0, r3",
+    "cmp lr, r2",
     "bne 1b",
-    "add sp, sp, #12",
+    "add sp, sp, #20",
     "pop {{r4-r11, pc}}",
     ".size \\name, . - \\name",
     ".endm",
-    "chapbook_m4_sums chapbook_m4_plain, chapbook_m4_plain_step, 0",
-    "chapbook_m4_sums chapbook_m4_biased, chapbook_m4_biased_step, 1",
+    "chapbook_m4_sums chapbook_m4_plain, chapbook_m4_plain_row, 72, 0",
+    "chapbook_m4_sums chapbook_m4_biased, chapbook_m4_biased_row, 56, 1",
     ".purgem chapbook_m4_sums",
-    ".purgem chapbook_m4_biased_step",
-    ".purgem chapbook_m4_plain_step",
+    ".purgem chapbook_m4_step",
+    ".purgem chapbook_m4_biased_row",
+    ".purgem chapbook_m4_plain_row",
+    // r0 bytes of the vector, r1 pairs, r2 words; returns 256 times the sum of the even elements.
+    ".section .text.chapbook_m4_pair_biased, \"ax\"",
+    ".balign 4",
+    ".global chapbook_m4_pair_biased",
+    ".type chapbook_m4_pair_biased, %function",
+    ".thumb_func",
+    "chapbook_m4_pair_biased:",
+    "push {{r4-r7, lr}}",
+    "mov r12, #0x00010001",
+    "mov r7, #0xff00ff00",
+    "mov lr, #0",
+    ".macro chapbook_m4_pair odd, even",
+    "sxtb16 \\odd, \\even, ror #8",
+    "and \\even, r7, \\even, lsl #8",
+    "smlad lr, \\even, r12, lr",
+    "ssub16 \\even, \\even, \\odd",
+    ".endm",
+    "b 2f",
+    "1:",
+    "ldr r4, [r0]",
+    "ldr r6, [r0, #4]",
+    "adds r0, r0, #8",
+    "chapbook_m4_pair r3, r4",
+    "chapbook_m4_pair r5, r6",
+    "stm r1!, {{r3-r6}}",
+    "2:",
+    "subs r2, r2, #2",
+    "bge 1b",
+    "adds r2, r2, #1",
+    "bne 3f",
+    "ldr r4, [r0]",
+    "chapbook_m4_pair r3, r4",
+    "stm r1!, {{r3, r4}}",
+    "3:",
+    "mov r0, lr",
+    "pop {{r4-r7, pc}}",
+    ".size chapbook_m4_pair_biased, . - chapbook_m4_pair_biased",
+    ".purgem chapbook_m4_pair",
+    // r0 halves of the vector, r1 pairs, r2 words of four elements, at least 1.
+    ".section .text.chapbook_m4_pair_wide, \"ax\"",
+    ".balign 4",
+    ".global chapbook_m4_pair_wide",
+    ".type chapbook_m4_pair_wide, %function",
+    ".thumb_func",
+    "chapbook_m4_pair_wide:",
+    "push {{r4-r6, lr}}",
+    "1:",
+    "ldr r3, [r0]",
+    "ldr r4, [r0, #4]",
+    "adds r0, r0, #8",
+    "pkhbt r5, r3, r4, lsl #16",
+    "pkhtb r6, r4, r3, asr #16",
+    "stm r1!, {{r5, r6}}",
+    "subs r2, r2, #1",
+    "bne 1b",
+    "pop {{r4-r6, pc}}",
+    ".size chapbook_m4_pair_wide, . - chapbook_m4_pair_wide",
     ".text",
 );
 
-/// Computes `blocks` blocks of four sums; `words` and `blocks` are at least 1.
+/// Computes blocks of four sums from `out` up to `end`; there is one at least, and `words` is 1 at
+/// least.
 type Kernel = unsafe extern "C" fn(
     w: *const u32,
     x: *const u32,
     words: usize,
     out: *mut i32,
-    blocks: usize,
+    end: *const i32,
     gap: usize,
     start: i32,
 );
@@ -144,7 +184,7 @@ unsafe extern "C" {
         x: *const u32,
         words: usize,
         out: *mut i32,
-        blocks: usize,
+        end: *const i32,
         gap: usize,
         start: i32,
     );
@@ -153,10 +193,15 @@ unsafe extern "C" {
         x: *const u32,
         words: usize,
         out: *mut i32,
-        blocks: usize,
+        end: *const i32,
         gap: usize,
         start: i32,
     );
+    /// Writes `2 * words` words of pairs for a biased matrix; returns 256 times the sum of the
+    /// elements in even places.
+    fn chapbook_m4_pair_biased(x: *const i8, lanes: *mut u32, words: usize) -> i32;
+    /// Writes `2 * words` words of pairs; `words` is at least 1.
+    fn chapbook_m4_pair_wide(x: *const i16, lanes: *mut u32, words: usize);
 }
 
 /// Computes the sums; `None` when the lengths do not agree.
@@ -175,7 +220,7 @@ pub(super) fn sums(
             (chapbook_m4_plain, 0)
         }
         (Vector::Int16(x), false) => {
-            pair(x, lanes);
+            pair_wide(x, lanes);
             (chapbook_m4_plain, 0)
         }
         (Vector::Int16(_), true) => return None,
@@ -190,7 +235,7 @@ pub(super) fn sums(
                 lanes.as_ptr(),
                 call.words,
                 call.out.as_mut_ptr(),
-                call.out.len() / BLOCK,
+                call.out.as_ptr_range().end,
                 call.gap,
                 start,
             );
@@ -199,43 +244,51 @@ pub(super) fn sums(
 }
 
 /// Writes `(x0, x2)` and `(x1, x3)` for each four elements, zeros after the last.
-fn pair<T: Copy + Default + Into<i32>>(x: &[T], lanes: &mut [u32]) {
-    for_fours(x, lanes, |[x0, x1, x2, x3]| {
-        [halves(x0, x2), halves(x1, x3)]
-    });
+fn pair(x: &[i8], lanes: &mut [u32]) {
+    for (x, lanes) in x.chunks(4).zip(lanes.as_chunks_mut::<2>().0) {
+        let [x0, x1, x2, x3] = four(x).map(i32::from);
+        *lanes = [halves(x0, x2), halves(x1, x3)];
+    }
+}
+
+/// Does the same as [`pair`] with elements of 16 bits.
+fn pair_wide(x: &[i16], lanes: &mut [u32]) {
+    let (fours, rest) = x.as_chunks::<4>();
+    let (lanes, rest_lanes) = lanes.split_at_mut((2 * fours.len()).min(lanes.len()));
+    if !lanes.is_empty() {
+        // SAFETY: `x` has four elements for each two words of `lanes`.
+        unsafe { chapbook_m4_pair_wide(x.as_ptr(), lanes.as_mut_ptr(), lanes.len() / 2) };
+    }
+    if let [low, high, ..] = rest_lanes {
+        let [x0, x1, x2, x3] = four(rest).map(i32::from);
+        (*low, *high) = (halves(x0, x2), halves(x1, x3));
+    }
 }
 
 /// Writes `(x1, x3)` and `(256 x0 - x1, 256 x2 - x3)` for each four elements; returns the start of
 /// a sum, which takes the bias away.
 fn pair_biased(x: &[i8], lanes: &mut [u32]) -> i32 {
-    let mut even = 0;
-    for_fours(x, lanes, |[x0, x1, x2, x3]| {
-        even += x0 + x2;
-        [halves(x1, x3), halves(256 * x0 - x1, 256 * x2 - x3)]
-    });
+    let (fours, rest) = x.as_chunks::<4>();
+    let (lanes, rest_lanes) = lanes.split_at_mut((2 * fours.len()).min(lanes.len()));
+    // SAFETY: `x` has four elements for each two words of `lanes`.
+    let mut even =
+        unsafe { chapbook_m4_pair_biased(x.as_ptr(), lanes.as_mut_ptr(), lanes.len() / 2) };
+    if let [odd, both, ..] = rest_lanes {
+        let [x0, x1, x2, x3] = four(rest).map(i32::from);
+        even += 256 * (x0 + x2);
+        (*odd, *both) = (halves(x1, x3), halves(256 * x0 - x1, 256 * x2 - x3));
+    }
     // Sums wrap, so this may too.
-    (-128 * even) << 8
+    -128 * even
 }
 
-#[inline]
-fn for_fours<T: Copy + Default + Into<i32>>(
-    x: &[T],
-    lanes: &mut [u32],
-    mut write: impl FnMut([i32; 4]) -> [u32; 2],
-) {
-    let (fours, rest) = x.as_chunks::<4>();
-    let (lanes, _) = lanes.as_chunks_mut::<2>();
-    let mut lanes = lanes.iter_mut();
-    for (four, lane) in fours.iter().zip(&mut lanes) {
-        *lane = write(four.map(Into::into));
+/// Returns the first elements, zeros after the last.
+fn four<T: Copy + Default>(x: &[T]) -> [T; 4] {
+    let mut four = [T::default(); 4];
+    for (to, &from) in four.iter_mut().zip(x) {
+        *to = from;
     }
-    if let ([_, ..], Some(lane)) = (rest, lanes.next()) {
-        let mut four = [0; 4];
-        for (to, &from) in four.iter_mut().zip(rest) {
-            *to = from.into();
-        }
-        *lane = write(four);
-    }
+    four
 }
 
 #[inline]

@@ -31,8 +31,11 @@ pub const NATIVE: Layout = if cfg!(kernel = "m0") {
 };
 
 /// An int8 activation, as wide as the kernel reads it.
-#[cfg(not(kernel = "m0"))]
+#[cfg(not(any(kernel = "m0", kernel = "rv32")))]
 pub type Element = i8;
+/// An int8 activation, as wide as the kernel reads it.
+#[cfg(kernel = "rv32")]
+pub type Element = i16;
 /// An int8 activation, as wide as the kernel reads it.
 #[cfg(kernel = "m0")]
 pub type Element = i32;
@@ -45,12 +48,11 @@ pub type Wide = i16;
 pub type Wide = i32;
 
 /// Returns the one byte of an activation.
-#[cfg(not(kernel = "m0"))]
-pub(crate) const fn narrow(x: Element) -> i8 {
-    x
-}
-/// Returns the one byte of an activation.
-#[cfg(kernel = "m0")]
+#[allow(
+    trivial_numeric_casts,
+    clippy::unnecessary_cast,
+    reason = "on some cores it is a byte already"
+)]
 pub(crate) const fn narrow(x: Element) -> i8 {
     x as i8
 }
@@ -92,6 +94,21 @@ impl Weights<'_> {
             place += self.layout.next_col(col + 1);
             (byte ^ crate::layout::bias(self.biased, col)) as i8
         })
+    }
+
+    /// Calls `f` with each place of `x` and the element of a row that belongs to it.
+    #[inline]
+    pub(crate) fn for_row<T>(&self, row: usize, x: &mut [T], mut f: impl FnMut(&mut T, i8)) {
+        let bytes: &[u8] = bytemuck::cast_slice(self.words);
+        let (block, word) = (self.layout.block(), self.layout.word());
+        let bytes = bytes.get(self.layout.place(row, 0, self.row_len)..);
+        let words = bytes.unwrap_or_default().chunks(block * word);
+        let bias = [0, 1, 2, 3].map(|col| crate::layout::bias(self.biased, col));
+        for (x, w) in x.chunks_mut(word).zip(words) {
+            for ((x, &byte), bias) in x.iter_mut().zip(w).zip(bias) {
+                f(x, (byte ^ bias) as i8);
+            }
+        }
     }
 
     /// Returns an element, or 0 when there is none.

@@ -14,13 +14,8 @@ pub(super) fn sums(
     _lanes: &mut [u32],
     out: &mut [i32],
 ) -> Option<()> {
-    match x {
-        Vector::Int8(x) => blocks(w, x, out),
-        Vector::Int16(x) => blocks(w, x, out),
-    }
-}
-
-fn blocks<T: Copy + Into<i32>>(w: &Weights<'_>, x: &[T], out: &mut [i32]) -> Option<()> {
+    // Both are as wide, so that one loop does.
+    let (Vector::Int8(x) | Vector::Int16(x)) = x;
     let bytes: &[i8] = bytemuck::cast_slice(w.words);
     if x.len() > w.row_len || bytes.len() < out.len().next_multiple_of(BLOCK) * w.row_len {
         return None;
@@ -36,7 +31,7 @@ fn blocks<T: Copy + Into<i32>>(w: &Weights<'_>, x: &[T], out: &mut [i32]) -> Opt
 }
 
 #[inline]
-fn block_sums<T: Copy + Into<i32>>(w: &[i8], x: &[T]) -> [i32; BLOCK] {
+fn block_sums(w: &[i8], x: &[i16]) -> [i32; BLOCK] {
     let mut sums = [0; BLOCK];
     let (turns, rest) = x.as_chunks::<UNROLL>();
     let (steps, _) = w.as_chunks::<BLOCK>();

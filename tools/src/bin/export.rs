@@ -241,7 +241,7 @@ fn dev_tokens(checkpoint: &Checkpoint, corpus: &Corpus) -> anyhow::Result<Vec<u1
 }
 
 fn upgrade(bytes: &AlignedBytes, layout: Layout) -> anyhow::Result<AlignedBytes> {
-    Ok(blob::relayout(bytes, layout)?)
+    Ok(blob::relayout(&blob::upgrade(bytes)?, layout)?)
 }
 
 fn print_export(
@@ -320,7 +320,10 @@ fn print_upgrade(
     } else if found == FORMAT_VERSION {
         format!("format version {found}, which is the current one; the bytes stay the same")
     } else {
-        format!("format version {found}, upgraded to {FORMAT_VERSION} without loss")
+        format!(
+            "format version {found}, upgraded to {FORMAT_VERSION}; weights and losses are kept, the \
+             self-test is that of this engine"
+        )
     };
     report::line(out, "blob", &format!("{}, {step}", paths::display(path)))?;
     Ok(())

@@ -10,7 +10,7 @@ use checkpoint::runs;
 use tools::elf::{Elf, Symbol};
 
 /// Parts that the plugin takes.
-const MAX_PARTS: usize = 32;
+const MAX_PARTS: usize = 64;
 
 /// A core, its target, its emulated machine and the cheapest multiply-accumulate it could do.
 #[derive(Debug)]
