@@ -57,7 +57,7 @@ impl Model<'_> {
         for bits in logits.iter_mut().chain(state.x.iter_mut()) {
             // To the nearest; the cast saturates.
             let units = f32::from_bits(bits.cast_unsigned()) * ONE as f32;
-            *bits = libm::rintf(units) as i32;
+            *bits = (units + if units < 0.0 { -0.5 } else { 0.5 }) as i32;
         }
     }
 

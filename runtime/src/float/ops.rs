@@ -46,39 +46,69 @@ pub(crate) fn matvec(w: &[f32], x: &[f32], bias: &[f32], out: &mut [f32]) {
     let (groups, rest) = out.as_chunks_mut::<ROWS>();
     let mut rows = w.chunks_exact(cols * ROWS);
     for (out, w) in groups.iter_mut().zip(&mut rows) {
-        let (a, w) = w.split_at(cols);
-        let (b, w) = w.split_at(cols);
-        let (c, d) = w.split_at(cols);
-        *out = dots([a, b, c, d], x);
+        *out = four_dots(w, x);
     }
     for (out, row) in rest.iter_mut().zip(rows.remainder().chunks_exact(cols)) {
-        *out = dots([row], x)[0];
+        *out = dot(row, x);
     }
     for (out, bias) in out.iter_mut().zip(bias) {
         *out += bias;
     }
 }
 
-/// Returns the products of rows and a vector of the same length.
+/// Adds the products of two chunks to the lanes of a sum.
 #[inline]
-fn dots<const N: usize>(rows: [&[f32]; N], x: &[f32]) -> [f32; N] {
-    let mut lanes = [[0.0; LANES]; N];
-    let (chunks, rest) = x.as_chunks::<LANES>();
-    let split = rows.map(|row| row.as_chunks::<LANES>());
-    for (i, x) in chunks.iter().enumerate() {
-        for (lanes, (row, _)) in lanes.iter_mut().zip(&split) {
-            let Some(w) = row.get(i) else { continue };
-            for lane in 0..LANES {
-                lanes[lane] += w[lane] * x[lane];
-            }
-        }
+fn accumulate(lanes: &mut Lanes, w: &Lanes, x: &Lanes) {
+    for lane in 0..LANES {
+        lanes[lane] += w[lane] * x[lane];
     }
-    for (lanes, (_, row)) in lanes.iter_mut().zip(&split) {
-        for (lane, (w, x)) in lanes.iter_mut().zip(row.iter().zip(rest)) {
-            *lane += w * x;
-        }
+}
+
+/// Adds the products of what is left after the last whole chunk, and the lanes.
+#[inline]
+fn finish(mut lanes: Lanes, w: &[f32], x: &[f32]) -> f32 {
+    for (lane, (w, x)) in lanes.iter_mut().zip(w.iter().zip(x)) {
+        *lane += w * x;
     }
-    lanes.each_ref().map(total)
+    total(&lanes)
+}
+
+/// Returns the product of a row and a vector of the same length.
+#[inline]
+fn dot(row: &[f32], x: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let ((w, w_rest), (x, x_rest)) = (row.as_chunks(), x.as_chunks());
+    for (w, x) in w.iter().zip(x) {
+        accumulate(&mut lanes, w, x);
+    }
+    finish(lanes, w_rest, x_rest)
+}
+
+/// Returns the products of four rows and a vector; each is that of [`dot`], but a part of the vector is
+/// loaded once and sums do not wait for each other.
+#[inline]
+fn four_dots(rows: &[f32], x: &[f32]) -> [f32; ROWS] {
+    let (a, rows) = rows.split_at(x.len());
+    let (b, rows) = rows.split_at(x.len());
+    let (c, d) = rows.split_at(x.len());
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
+    let ((c, c_rest), (d, d_rest)) = (c.as_chunks(), d.as_chunks());
+    let (x, x_rest) = x.as_chunks();
+    let mut lanes = [[0.0; LANES]; ROWS];
+    let [at_a, at_b, at_c, at_d] = &mut lanes;
+    for ((((x, a), b), c), d) in x.iter().zip(a).zip(b).zip(c).zip(d) {
+        accumulate(at_a, a, x);
+        accumulate(at_b, b, x);
+        accumulate(at_c, c, x);
+        accumulate(at_d, d, x);
+    }
+    let [in_a, in_b, in_c, in_d] = lanes;
+    [
+        finish(in_a, a_rest, x_rest),
+        finish(in_b, b_rest, x_rest),
+        finish(in_c, c_rest, x_rest),
+        finish(in_d, d_rest, x_rest),
+    ]
 }
 
 /// Normalises a vector: `(x - mean) / sqrt(mean((x - mean)^2) + 1e-5) * gain + bias`, the mean taken
@@ -129,8 +159,8 @@ pub(crate) fn rotate(x: &mut [f32], sin_cos: &[[f32; 2]]) {
 ///
 /// # Numerics
 ///
-/// The product of a query and a key is summed in ascending order, a value's element over ascending
-/// slots of the cache.
+/// The product of a query and a key is summed in ascending order; a value's element has four sums,
+/// slot `t` of the cache in sum `t % 4`, added as `(0 + 2) + (1 + 3)`.
 pub(crate) fn attend(q: &[f32], keys: &[f32], values: &[f32], scores: &mut [f32], out: &mut [f32]) {
     let context_len = (keys.len() / q.len().max(1)).max(1);
     scores.fill(0.0);
@@ -139,36 +169,60 @@ pub(crate) fn attend(q: &[f32], keys: &[f32], values: &[f32], scores: &mut [f32]
             *score += q * k;
         }
     }
-    let max = scores
-        .iter()
-        .fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
+    let max = max(scores);
     for score in scores.iter_mut() {
-        *score = exp(*score - max);
+        let below = *score - max;
+        *score = exp(if below > LEAST { below } else { LEAST });
     }
     let reciprocal = 1.0 / sum(scores, |p| p);
     let head_dim = out.len();
     let mut start = 0;
     let (chunks, rest) = out.as_chunks_mut::<LANES>();
     for out in chunks {
-        let mut lanes = [0.0; LANES];
-        for (p, v) in scores.iter().zip(values.chunks_exact(head_dim)) {
-            let Some(v) = v.get(start..).and_then(<[f32]>::first_chunk::<LANES>) else {
-                continue;
-            };
-            for lane in 0..LANES {
-                lanes[lane] += p * v[lane];
+        let mut sums = [[0.0; LANES]; ROWS];
+        let slots = scores.chunks(ROWS).zip(values.chunks(ROWS * head_dim));
+        for (scores, values) in slots {
+            let rows = scores.iter().zip(values.chunks_exact(head_dim));
+            for (lanes, (p, v)) in sums.iter_mut().zip(rows) {
+                if let Some(v) = v.get(start..).and_then(<[f32]>::first_chunk::<LANES>) {
+                    for lane in 0..LANES {
+                        lanes[lane] += p * v[lane];
+                    }
+                }
             }
         }
-        *out = lanes.map(|x| x * reciprocal);
+        let [a, b, c, d] = sums;
+        for lane in 0..LANES {
+            out[lane] = ((a[lane] + c[lane]) + (b[lane] + d[lane])) * reciprocal;
+        }
         start += LANES;
     }
     for (i, out) in rest.iter_mut().enumerate() {
-        let pairs = scores.iter().zip(values.chunks_exact(head_dim));
-        let sum = pairs.fold(0.0, |sum, (p, v)| {
-            sum + p * v.get(start + i).copied().unwrap_or(0.0)
-        });
-        *out = sum * reciprocal;
+        let mut sums = [0.0; ROWS];
+        let slots = scores.iter().zip(values.chunks_exact(head_dim)).enumerate();
+        for (slot, (p, v)) in slots {
+            sums[slot % ROWS] += p * v.get(start + i).copied().unwrap_or(0.0);
+        }
+        let [a, b, c, d] = sums;
+        *out = ((a + c) + (b + d)) * reciprocal;
     }
+}
+
+/// Least exponent of a weight of attention: smaller weights change no sum, but their products with
+/// small values are subnormal, on which many cores are slow.
+const LEAST: f32 = -40.0;
+
+/// Returns the largest element.
+fn max(x: &[f32]) -> f32 {
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] = larger(lanes[lane], chunk[lane]);
+        }
+    }
+    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &x| larger(max, x))
 }
 
 /// Multiplies each element by its sigmoid.
