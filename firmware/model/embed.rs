@@ -120,6 +120,11 @@ fn rewrite(source: &Path) -> Result<Vec<u8>, String> {
             return Ok(bytes);
         }
     };
+    if model.vocab().is_byte_pair() && env::var_os("CARGO_FEATURE_BYTE_PAIR").is_none() {
+        return Err(
+            "its tokens are byte pairs; build the board with --features byte-pair".to_string(),
+        );
+    }
     let tensors: u32 = (model.config().tensors_in(model.header().kinds, layout))
         .map(|tensor| tensor.len.next_multiple_of(runtime::TENSOR_ALIGN))
         .sum();

@@ -339,6 +339,12 @@ fn print_blob(out: &mut dyn Write, output: &Path, blob: &AlignedBytes) -> anyhow
         model.crc()
     );
     report::line(out, "wrote", &wrote)?;
-    report::line(out, "next", &paths::boot_command(output))?;
+    let features = if model.vocab().is_byte_pair() {
+        " --features byte-pair"
+    } else {
+        ""
+    };
+    let next = paths::boot_command(output) + features;
+    report::line(out, "next", &next)?;
     Ok(())
 }
