@@ -7,10 +7,10 @@ use std::fs;
 
 use app::generate::{self, Request};
 use app::{TYPE_AHEAD_BYTES, prompt};
-use checkpoint::{AlignedBytes, BOARDS};
+use checkpoint::{AlignedBytes, BOARDS, synthetic};
 use parity::emulators::machine::Firmware;
 use parity::emulators::{Chat, Machine};
-use parity::shapes::{PLAIN, random_blob};
+use parity::shapes::{self, PLAIN, random_blob};
 use runtime::{Activation, Config, Model, Norm, Position, Session, Settings, Vocab};
 
 /// Rotary positions and a context that every text outgrows.
@@ -63,6 +63,32 @@ fn on_host(blob: &[u8], line: &str, request: Request) -> (String, String) {
     let mut text = String::new();
     let hash = generate::text(&mut session, tokens, request, |c| text.push(c)).unwrap();
     (text, format!("logits hash {hash:016x}\n"))
+}
+
+/// A model of byte pairs, on a board with the feature for it; without it the board says what is missing.
+fn byte_pairs(machine: Machine) {
+    let config = Config {
+        vocab_size: 380,
+        ..RING
+    };
+    let mut checkpoint = synthetic::checkpoint(config, 3);
+    checkpoint.vocab = synthetic::byte_pairs(config.vocab_size);
+    let blob = shapes::blob_of(&checkpoint);
+    let firmware = machine.build_with("byte-pair", "byte-pair", &blob).unwrap();
+    same_as_host(&firmware, &blob, 24);
+    let mut chat = machine
+        .build("no-byte-pair", &blob)
+        .unwrap()
+        .boot()
+        .unwrap();
+    let banner = chat.prompt().unwrap();
+    assert!(banner.contains("--features byte-pair"), "{banner}");
+}
+
+#[test]
+#[ignore = "needs QEMU"]
+fn qemu_speaks_in_byte_pairs() {
+    byte_pairs(Machine::Qemu);
 }
 
 /// Has the board answer a prompt under several settings and compares text and hash with the host.

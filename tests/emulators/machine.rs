@@ -115,7 +115,16 @@ impl Machine {
     ///
     /// If cargo fails; the message has what it printed.
     pub fn build(self, label: &str, blob: &[u8]) -> Result<Firmware> {
-        let elf = self.compile("none")?;
+        self.build_with("", label, blob)
+    }
+
+    /// Does what [`Machine::build`] does, with a further feature of the board, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::build`].
+    pub fn build_with(self, feature: &str, label: &str, blob: &[u8]) -> Result<Firmware> {
+        let elf = self.compile("none", feature)?;
         let model = kept()?.join(format!("{self:?}-{label}.bin"));
         write_once(&model, &native(blob, self.recipe().target))?;
         Ok(Firmware {
@@ -133,7 +142,7 @@ impl Machine {
     /// As [`Machine::build`].
     pub fn build_default(self) -> Result<Firmware> {
         let model = root().join("firmware/model/pocket.bin");
-        let elf = self.compile(&model.display().to_string())?;
+        let elf = self.compile(&model.display().to_string(), "")?;
         let model = kept()?.join(format!("{self:?}-default.bin"));
         Ok(Firmware {
             machine: self,
@@ -144,7 +153,7 @@ impl Machine {
     }
 
     /// Has cargo build the firmware around a model, `none` for none, and returns the ELF.
-    fn compile(self, model: &str) -> Result<PathBuf> {
+    fn compile(self, model: &str, feature: &str) -> Result<PathBuf> {
         // One build at a time, because each leaves its ELF in the same place.
         static BUILT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
         let mut built = BUILT
@@ -152,7 +161,8 @@ impl Machine {
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let recipe = self.recipe();
         let kind = if model == "none" { "bare" } else { "full" };
-        let elf = kept()?.join(format!("{}-{}-{kind}.elf", recipe.name, recipe.target));
+        let elf = format!("{}-{}-{kind}{feature}.elf", recipe.name, recipe.target);
+        let elf = kept()?.join(elf);
         if built.contains(&elf) {
             return Ok(elf);
         }
@@ -160,7 +170,7 @@ impl Machine {
         let target = root().join("firmware/target");
         let output = Command::new("cargo")
             .args(["build", "--release", "--target", recipe.target])
-            .args(["--features", recipe.features])
+            .args(["--features", recipe.features, "--features", feature])
             .arg("--target-dir")
             .arg(&target)
             .current_dir(&folder)

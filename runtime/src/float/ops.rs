@@ -222,7 +222,10 @@ fn max(x: &[f32]) -> f32 {
             lanes[lane] = larger(lanes[lane], chunk[lane]);
         }
     }
-    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &x| larger(max, x))
+    lanes
+        .iter()
+        .chain(rest)
+        .fold(f32::NEG_INFINITY, |max, &x| larger(max, x))
 }
 
 /// Multiplies each element by its sigmoid.

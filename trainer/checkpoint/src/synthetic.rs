@@ -1,9 +1,11 @@
 //! Random checkpoints of any shape and blobs of an old version, for tests that need no training.
 
 use runtime::format::{PRELUDE_LEN, seal};
+use runtime::pieces::Special;
 use runtime::{Config, Kind, SplitMix64, TENSOR_ALIGN, TensorSpec};
 
 use crate::aligned::AlignedBytes;
+use crate::byte_pair;
 use crate::file::{Checkpoint, NamedTensor};
 
 /// Characters of tiny Shakespeare, in order.
@@ -51,6 +53,44 @@ pub fn vocab(vocab_size: u16) -> String {
         .chain('\u{a1}'..)
         .take(usize::from(vocab_size))
         .collect()
+}
+
+/// Makes a byte-pair vocabulary: three special tokens, the bytes, the characters of [`vocab`], then
+/// pairs of what is there.
+///
+/// # Panics
+///
+/// If `vocab_size` leaves no room for the characters.
+#[must_use]
+pub fn byte_pairs(vocab_size: u16) -> Vec<u8> {
+    let special = ["<unk>", "\n<s>\n", "\n</s>\n"].map(String::from);
+    let bytes = (0..=255).map(|byte: u8| format!("<0x{byte:02X}>"));
+    let chars = CHARS.chars().map(String::from);
+    let mut pieces: Vec<String> = special.into_iter().chain(bytes).chain(chars).collect();
+    assert!(
+        usize::from(vocab_size) >= pieces.len(),
+        "room for the characters"
+    );
+    let letters: Vec<char> = "etaoinsh ".chars().collect();
+    let pairs = letters
+        .iter()
+        .flat_map(|a| letters.iter().map(move |b| format!("{a}{b}")));
+    let triples = letters
+        .iter()
+        .flat_map(|a| letters.iter().map(move |b| format!("{a}{a}{b}")));
+    pieces.extend(pairs.chain(triples));
+    pieces.truncate(vocab_size.into());
+    let scored = pieces.iter().zip(0..);
+    let scored: Vec<(Vec<u8>, f32)> = scored
+        .map(|(piece, rank)| (piece.clone().into_bytes(), -(rank as f32)))
+        .collect();
+    let special = Special {
+        bos: Some(1),
+        eos: Some(2),
+        byte_base: Some(3),
+        leading_space: true,
+    };
+    byte_pair::to_bytes(&scored, special).expect("the scores are numbers")
 }
 
 /// Returns a blob of int8 matrices as format version 1 has it: the header ends before the kinds.

@@ -45,6 +45,17 @@ pub(crate) fn blob_without_newline() -> AlignedBytes {
     blob_of(checkpoint)
 }
 
+/// As [`blob`], with byte pairs for tokens.
+pub(crate) fn blob_of_byte_pairs() -> AlignedBytes {
+    let config = Config {
+        vocab_size: 380,
+        ..CONFIG
+    };
+    let mut checkpoint = synthetic::checkpoint(config, 7);
+    checkpoint.vocab = synthetic::byte_pairs(config.vocab_size);
+    blob_of(checkpoint)
+}
+
 fn blob_of(checkpoint: Checkpoint) -> AlignedBytes {
     let provenance = Provenance {
         run: "tiny",

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::support::{
-    Led, STATE_WORDS, Terminal, When, answers, answers_of, blob, blob_without_newline, converse,
-    run,
+    Led, STATE_WORDS, Terminal, When, answers, answers_of, blob, blob_of_byte_pairs,
+    blob_without_newline, converse, run,
 };
 use app::generate::{self, Request};
 use app::line::LINE_BYTES;
@@ -13,8 +13,11 @@ use runtime::{Model, Session, Settings, Vocab};
 
 /// The text that the host makes of a prompt, and its logits hash.
 fn host(line: &str, request: Request) -> (String, u64) {
-    let blob = blob();
-    let model = Model::from_bytes(&blob).unwrap();
+    host_of(&blob(), line, request)
+}
+
+fn host_of(blob: &[u8], line: &str, request: Request) -> (String, u64) {
+    let model = Model::from_bytes(blob).unwrap();
     let mut state = vec![0; model.config().state_words()];
     let mut session = Session::new(&model, &mut state).unwrap();
     let mut buffer = vec![0; Vocab::encode_len(line.len())];
@@ -418,6 +421,25 @@ fn a_vocabulary_without_newline_starts_from_its_first_character() {
     assert!(answers[2].starts_with("(dropped: 1 not in the vocabulary: U+000A)\n"));
     assert!(answers[2].ends_with(&answers[1]), "{}", answers[2]);
     assert_eq!(answers[3], answers[1]);
+}
+
+#[test]
+fn byte_pairs_make_the_hosts_text_and_are_counted_as_tokens() {
+    let blob = blob_of_byte_pairs();
+    let lines = ["/len 40", "the rain in Spain é", "/stats", ""];
+    let answers = answers_of(&blob, STATE_WORDS, &lines);
+    let (text, hash) = host_of(&blob, lines[1], short());
+    assert_eq!(answers[1], text);
+    let model = Model::from_bytes(&blob).unwrap();
+    let mut buffer = vec![0; Vocab::encode_len(lines[1].len())];
+    let (tokens, unknown) = prompt::encode(lines[1], model.vocab(), &mut buffer);
+    assert_eq!(unknown.count(), 0);
+    assert!(tokens.len() < lines[1].chars().count(), "{tokens:?}");
+    let counted = format!("prompt {} tokens, text 40 tokens (", tokens.len());
+    assert!(answers[2].starts_with("model tiny"), "{}", answers[2]);
+    assert!(answers[2].contains(&counted), "{}", answers[2]);
+    assert!(answers[2].contains(&format!("logits hash {hash:016x}")));
+    assert_eq!(answers[3], host_of(&blob, "", short()).0);
 }
 
 #[test]

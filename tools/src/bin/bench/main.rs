@@ -4,7 +4,7 @@ mod emulator;
 mod table;
 
 use std::io::{Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
@@ -61,6 +61,9 @@ struct Arguments {
     /// Prints which functions the cycles of a full window go to
     #[arg(long)]
     parts: bool,
+    /// Measures this blob instead of the usual ones; its tokens have to be characters
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "update"])]
+    model: Option<PathBuf>,
     /// Measures this core only
     #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "update"])]
     core: Option<String>,
@@ -82,6 +85,10 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut models = vec![("peer", peer), ("peer", peer_w4)];
     if pocket.is_file() {
         models.push(("pocket", pocket));
+    }
+    if let Some(model) = &arguments.model {
+        let model = std::path::absolute(model).context("--model")?;
+        models = vec![("model", model)];
     }
     let cores: Vec<&Core> = CORES
         .iter()
