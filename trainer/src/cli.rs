@@ -7,6 +7,9 @@ use gpt::bench::BenchArgs;
 use gpt::presets::PRESETS;
 use gpt::request::{CompareArgs, EvalArgs, Protocol, ReportArgs, SampleArgs, TrainArgs};
 use gpt::settings::{FIELDS, flag};
+use lesson::{recurrent, translator};
+
+use crate::models;
 
 /// Presets that `bench` measures unless others are named.
 const BENCH_PRESETS: [&str; 3] = ["lesson", "small", "nanogpt-cpu"];
@@ -26,6 +29,14 @@ pub(crate) enum Action {
     Compare(CompareArgs),
     /// Writes the report of a run.
     Report(ReportArgs),
+    /// Trains the encoder-decoder.
+    Seq2Seq(lesson::run::Args),
+    /// Trains a recurrent network.
+    Rnn(lesson::run::Args),
+    /// Trains recurrent networks beside the Transformer.
+    StudyRnn(lesson::study::Args),
+    /// Trains a small GPT with parts left out.
+    StudyAblation(lesson::study::Args),
 }
 
 /// Returns the description of the command line.
@@ -94,6 +105,9 @@ pub(crate) fn command() -> Command {
         .about("Trains a character-level GPT; `trainer` alone trains the default")
         .args_conflicts_with_subcommands(true)
         .subcommand(train_args(Command::new("train")).about("Trains a model [the default]"))
+        .subcommand(models::seq2seq())
+        .subcommand(models::rnn())
+        .subcommand(models::study())
         .subcommand(eval)
         .subcommand(sample)
         .subcommand(compare_args())
@@ -200,7 +214,7 @@ fn device_arg(default: &'static str) -> Arg {
         .help("auto, cpu or cuda")
 }
 
-fn path_arg(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub(crate) fn path_arg(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
         .value_name(value)
@@ -318,12 +332,23 @@ pub(crate) fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
             prompt: text(matches, "prompt").map(|prompt| prompt.replace("\\n", "\n")),
         }),
         Some(("bench", matches)) => Action::Bench(bench(matches)),
+        Some((translator::MODEL, matches)) => {
+            Action::Seq2Seq(models::args(matches, translator::FIELDS))
+        }
+        Some((recurrent::MODEL, matches)) => Action::Rnn(models::args(matches, recurrent::FIELDS)),
+        Some(("study", matches)) => {
+            let args = models::study_args(matches);
+            match text(matches, "study").as_deref() {
+                Some("rnn") => Action::StudyRnn(args),
+                _ => Action::StudyAblation(args),
+            }
+        }
         Some((_, matches)) => Action::Train(train(matches)?),
         None => Action::Train(train(matches)?),
     })
 }
 
-fn text(matches: &ArgMatches, name: &str) -> Option<String> {
+pub(crate) fn text(matches: &ArgMatches, name: &str) -> Option<String> {
     matches.get_one::<String>(name).cloned()
 }
 

@@ -10,6 +10,7 @@ use gpt::request::TrainArgs;
 use gpt::run::{self, Plan};
 
 mod cli;
+mod models;
 
 /// burn allocates every intermediate tensor anew; the system's allocator gives pages back to the
 /// kernel in between and has them zeroed again.
@@ -25,6 +26,10 @@ fn main() -> ExitCode {
         Action::Bench(args) => bench(&args),
         Action::Compare(args) => gpt::compare::compare(&args),
         Action::Report(args) => gpt::report::report(&args),
+        Action::Seq2Seq(args) => lesson::translator::train::<Flex>(&args, cpu()),
+        Action::Rnn(args) => lesson::recurrent::train::<Flex>(&args, cpu()),
+        Action::StudyRnn(args) => lesson::study::recurrent::<Flex>(&args, cpu()),
+        Action::StudyAblation(args) => lesson::study::ablations::<Flex>(&args, cpu()),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,6 +38,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the device of the models beside the GPT, and says so.
+fn cpu() -> &'static FlexDevice {
+    gpt::say!("device: CPU (burn-flex), the only one for this model");
+    &FlexDevice
 }
 
 /// Returns the number of CUDA devices, or why the CPU is used.

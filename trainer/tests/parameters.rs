@@ -80,3 +80,18 @@ fn pico2_fits_a_pico2() {
         )
         .unwrap();
 }
+
+#[test]
+fn every_tensor_has_its_section_of_the_paper() {
+    let parts = || gpt::paper::PARTS.iter().flat_map(|part| part.tensors);
+    for shape in common::SHAPES {
+        let config = common::settings(shape).model;
+        for entry in params::entries(&Gpt::<Flex>::zeroed(&config, &FlexDevice)) {
+            let field = entry.name.rsplit('.').next().unwrap();
+            let places = parts().filter(|tensor| **tensor == field).count();
+            assert_eq!(places, 1, "{}", entry.name);
+        }
+        let map = gpt::paper::map(&config);
+        assert_eq!(map.lines().count(), gpt::paper::PARTS.len());
+    }
+}

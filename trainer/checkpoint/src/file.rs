@@ -1,22 +1,18 @@
 //! The checkpoint: weights, optimiser state, settings and provenance in one file.
 //!
-//! Layout, integers little-endian: magic `CHAPCKPT`, `u32` version, `u64` length of the body, the
-//! body (postcard), CRC-32 of everything before it. A reader thus tells a file that was cut from
-//! one that was damaged, and both from one that a later program wrote.
+//! A frame (`container.rs`) with the magic `CHAPCKPT` around the body.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use runtime::{Config, ConfigError, VocabError, crc32};
+use runtime::{Config, ConfigError, VocabError};
 use serde::{Deserialize, Serialize};
 
-use crate::durable::write_durably;
+use crate::container::{self, check_shapes};
 use crate::vocabulary::Vocabulary;
 
 const MAGIC: &[u8; 8] = b"CHAPCKPT";
-const PRELUDE_LEN: usize = MAGIC.len() + 4 + 8;
-const CRC_LEN: usize = 4;
 
 /// Version of the file that this crate reads and writes.
 pub const VERSION: u32 = 1;
@@ -151,15 +147,7 @@ impl Checkpoint {
     ///
     /// [`FormatError::Body`] if postcard cannot encode it.
     pub fn to_bytes(&self) -> Result<Vec<u8>, FormatError> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(VERSION.to_le_bytes());
-        bytes.extend([0; 8]);
-        let mut bytes = postcard::to_extend(self, bytes).map_err(FormatError::Body)?;
-        let body_len = (bytes.len() - PRELUDE_LEN) as u64;
-        bytes[PRELUDE_LEN - 8..PRELUDE_LEN].copy_from_slice(&body_len.to_le_bytes());
-        let crc = crc32(&bytes);
-        bytes.extend(crc.to_le_bytes());
-        Ok(bytes)
+        container::encode(MAGIC, VERSION, self)
     }
 
     /// Decodes the bytes of a checkpoint file.
@@ -168,37 +156,7 @@ impl Checkpoint {
     ///
     /// Bytes that are no checkpoint, cut, damaged, of another version or inconsistent.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FormatError> {
-        let magic_len = bytes.len().min(MAGIC.len());
-        if bytes[..magic_len] != MAGIC[..magic_len] {
-            return Err(FormatError::NotACheckpoint);
-        }
-        if bytes.len() < PRELUDE_LEN {
-            return Err(FormatError::Truncated {
-                expected: (PRELUDE_LEN + CRC_LEN) as u64,
-                found: bytes.len() as u64,
-            });
-        }
-        let version = u32::from_le_bytes(array(&bytes[8..12]));
-        if version != VERSION {
-            return Err(FormatError::Version { found: version });
-        }
-        let body_len = u64::from_le_bytes(array(&bytes[12..PRELUDE_LEN]));
-        let expected = body_len.saturating_add((PRELUDE_LEN + CRC_LEN) as u64);
-        let found = bytes.len() as u64;
-        if found < expected {
-            return Err(FormatError::Truncated { expected, found });
-        }
-        if found > expected {
-            return Err(FormatError::TooLong { expected, found });
-        }
-        let (covered, crc) = bytes.split_at(bytes.len() - CRC_LEN);
-        let expected = u32::from_le_bytes(array(crc));
-        let found = crc32(covered);
-        if expected != found {
-            return Err(FormatError::Crc { expected, found });
-        }
-        let checkpoint: Self =
-            postcard::from_bytes(&covered[PRELUDE_LEN..]).map_err(FormatError::Body)?;
+        let checkpoint: Self = container::decode(MAGIC, VERSION, bytes)?;
         checkpoint.check()?;
         Ok(checkpoint)
     }
@@ -206,21 +164,7 @@ impl Checkpoint {
     fn check(&self) -> Result<(), FormatError> {
         self.config.validate().map_err(FormatError::Config)?;
         self.vocabulary().map_err(FormatError::Vocabulary)?;
-        let tensors = [&self.weights, &self.ema, &self.moment_1, &self.moment_2];
-        for tensor in tensors.into_iter().flatten() {
-            let expected = tensor
-                .shape
-                .iter()
-                .try_fold(1_u64, |product, &len| product.checked_mul(len.into()));
-            if expected != Some(tensor.data.len() as u64) {
-                return Err(FormatError::Shape {
-                    name: tensor.name.clone(),
-                    shape: tensor.shape.clone(),
-                    found: tensor.data.len(),
-                });
-            }
-        }
-        Ok(())
+        check_shapes([&self.weights, &self.ema, &self.moment_1, &self.moment_2])
     }
 
     /// Writes the file under a temporary name and renames it, so that an interrupted save leaves
@@ -230,14 +174,7 @@ impl Checkpoint {
     ///
     /// What the file system reports.
     pub fn save(&self, path: &Path) -> Result<(), FileError> {
-        let bytes = self.to_bytes().map_err(|source| FileError::Format {
-            path: path.to_path_buf(),
-            source,
-        })?;
-        write_durably(path, &bytes).map_err(|source| FileError::Io {
-            path: path.to_path_buf(),
-            source,
-        })
+        container::save(path, self.to_bytes())
     }
 
     /// Reads the file that [`Checkpoint::save`] wrote.
@@ -246,14 +183,7 @@ impl Checkpoint {
     ///
     /// A file that cannot be read, or [`FormatError`].
     pub fn load(path: &Path) -> Result<Self, FileError> {
-        let bytes = std::fs::read(path).map_err(|source| FileError::Io {
-            path: path.to_path_buf(),
-            source,
-        })?;
-        Self::from_bytes(&bytes).map_err(|source| FileError::Format {
-            path: path.to_path_buf(),
-            source,
-        })
+        container::load(path, Self::from_bytes)
     }
 }
 
@@ -261,12 +191,6 @@ impl Checkpoint {
 #[must_use]
 pub fn is_checkpoint(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
-}
-
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(bytes);
-    out
 }
 
 /// Elements as little-endian bytes: one copy instead of one call per element.
@@ -368,8 +292,9 @@ impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotACheckpoint => f.write_str(
-                "not a checkpoint: it does not start with \"CHAPCKPT\"; expected last.ckpt or \
-                 best.ckpt of a run",
+                "not a checkpoint of this kind: it does not start with \"CHAPCKPT\" for a GPT or \
+                 \"CHAPLESS\" for a model of the lesson; expected last.ckpt or best.ckpt of a GPT's \
+                 run, last.lesson or best.lesson of another's",
             ),
             Self::Truncated { expected, found } => write!(
                 f,

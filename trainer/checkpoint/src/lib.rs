@@ -8,6 +8,7 @@
 //! | [`corpus`], [`vocabulary`], [`byte_pair`] | a text, its split and its tokens |
 //! | [`file`](mod@file) | the checkpoint: weights, optimiser state and provenance in one file |
 //! | [`origin`] | the command and the machine of a run |
+//! | [`lesson`] | the same of a model that no board runs |
 //! | [`runs`] | where runs lie and which is the newest |
 //! | [`quantize`], [`blob`] | float weights to the int8 blob of the runtime |
 //! | [`score`] | loss of a blob through the runtime's forward pass |
@@ -19,10 +20,12 @@ mod aligned;
 pub mod blob;
 pub mod boards;
 pub mod byte_pair;
+mod container;
 pub mod corpus;
 mod durable;
 pub mod file;
 pub mod int4;
+pub mod lesson;
 pub mod origin;
 pub mod quantize;
 pub mod runs;
@@ -38,6 +41,7 @@ pub use boards::{BOARDS, Board, BoardError};
 pub use corpus::{Corpus, CorpusError, Split};
 pub use durable::write_durably;
 pub use file::{Checkpoint, ContextError, FileError, FormatError, NamedTensor};
+pub use lesson::LessonCheckpoint;
 pub use origin::Origin;
 pub use score::{ScoreError, Streaming};
 pub use soft::{SoftError, SoftTargets};

@@ -16,6 +16,10 @@ pub const LOSS: &str = "loss.svg";
 pub const LAST: &str = "last.ckpt";
 /// The checkpoint whose averaged weights are best on dev, without optimiser state.
 pub const BEST: &str = "best.ckpt";
+/// As [`LAST`], of a model of the lesson.
+pub const LESSON_LAST: &str = "last.lesson";
+/// As [`BEST`], of a model of the lesson.
+pub const LESSON_BEST: &str = "best.lesson";
 /// Text made at the end of training.
 pub const SAMPLES: &str = "samples.txt";
 /// What the teachers of a run expect, see [`SoftTargets`](crate::SoftTargets).
@@ -55,16 +59,22 @@ pub fn dir(name: &str) -> Result<PathBuf, RunError> {
     Ok(root().join(name))
 }
 
-/// Lists the runs that hold a checkpoint, newest first.
+/// Lists the runs that hold a checkpoint of a GPT, newest first.
 #[must_use]
 pub fn list() -> Vec<PathBuf> {
+    holding(&[BEST, LAST])
+}
+
+/// Lists the runs that hold one of the files, the newest such file first.
+#[must_use]
+pub fn holding(files: &[&str]) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(root()) else {
         return Vec::new();
     };
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
         .filter_map(|entry| {
             let path = entry.ok()?.path();
-            Some((newest_checkpoint(&path)?, path))
+            Some((newest_of(&path, files)?, path))
         })
         .collect();
     // The name decides between runs of the same instant, so that the order is always the same.
@@ -97,8 +107,8 @@ pub fn best_checkpoint(run: &Path) -> Result<PathBuf, RunError> {
         .ok_or_else(|| RunError::NoCheckpoint(run.to_path_buf()))
 }
 
-fn newest_checkpoint(run: &Path) -> Option<SystemTime> {
-    [BEST, LAST]
+fn newest_of(run: &Path, files: &[&str]) -> Option<SystemTime> {
+    files
         .iter()
         .filter_map(|name| run.join(name).metadata().ok()?.modified().ok())
         .max()

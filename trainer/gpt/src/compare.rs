@@ -135,7 +135,7 @@ fn check(runs: &[Run], within: f64) -> Result<()> {
             common += 1;
             let apart = (line.train - expected).abs();
             // also for a NaN
-            if !(apart <= within) {
+            if apart.is_nan() || apart > within {
                 bail!(
                     "at step {} the loss is {:.6} in {} and {expected:.6} in {}: {apart:.6} apart, \
                      allowed are {within}",

@@ -1,4 +1,4 @@
-//! The model's tensors as one flat vector, and the walk between the two.
+//! A module's tensors as one flat vector, and the walk between the two.
 //!
 //! Optimiser, weight average, clipping and checkpoints work on the flat vector; names and shapes
 //! come from the module itself.
@@ -7,7 +7,6 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{FloatDType, Tensor};
 
-use crate::model::Gpt;
 use crate::precision;
 
 /// One tensor of the model and its place in the flat vector.
@@ -67,7 +66,7 @@ impl<B: Backend> ModuleVisitor<B> for Names {
 }
 
 /// Lists the model's tensors in the order of the flat vector.
-pub fn entries<B: Backend>(model: &Gpt<B>) -> Vec<Entry> {
+pub fn entries<B: Backend, M: Module<B>>(model: &M) -> Vec<Entry> {
     let mut names = Names {
         path: Vec::new(),
         entries: Vec::new(),
@@ -94,7 +93,7 @@ impl<B: Backend> ModuleMapper<B> for Fill<B> {
 }
 
 /// Returns the model with the values of the flat vector.
-pub fn with_values<B: Backend>(model: Gpt<B>, flat: Tensor<B, 1>) -> Gpt<B> {
+pub fn with_values<B: Backend, M: Module<B>>(model: M, flat: Tensor<B, 1>) -> M {
     model.map(&mut Fill { flat, offset: 0 })
 }
 
@@ -118,8 +117,8 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Collect<'_, B> {
 }
 
 /// Returns the gradients of all tensors as one flat vector of `f32`.
-pub fn gradients<B: AutodiffBackend>(
-    model: &Gpt<B>,
+pub fn gradients<B: AutodiffBackend, M: Module<B>>(
+    model: &M,
     grads: &B::Gradients,
 ) -> Tensor<B::InnerBackend, 1> {
     let mut collect = Collect {

@@ -234,12 +234,11 @@ pub const PRESETS: &[Preset] = &[
                 ..BODY
             },
             train_len: 256,
-            batch: 64,
-            shards: 1,
-            steps: 3_000,
-            lr: 6e-4,
-            beta2: 0.99,
-            weight_decay: 0.1,
+            // gradient accumulation: a device of its own takes the shards one after the other
+            batch: 32,
+            shards: 2,
+            steps: 6_000,
+            lr: 3e-4,
             dropout: 0.2,
             ..BASE
         },

@@ -16,12 +16,12 @@ use crate::progress::Progress;
 use crate::request::{SampleArgs, TrainArgs};
 use crate::settings::Settings;
 use crate::training::{Text, Trainer};
-use crate::{memory, metrics, presets, report, sample};
+use crate::{memory, metrics, needs, paper, presets, report, sample};
 
-/// Longest time between two saves of `last.ckpt`.
-const SAVE_EVERY: Duration = Duration::from_secs(30);
+/// Longest time between two saves of the last checkpoint.
+pub const SAVE_EVERY: Duration = Duration::from_secs(30);
 /// Lines of metrics in a run.
-const LINES: u64 = 200;
+pub const LINES: u64 = 200;
 /// Fewer characters per parameter than this overfit; a text of that size is learnt by heart.
 const CHARS_PER_PARAM: u64 = 20;
 
@@ -61,7 +61,12 @@ fn threads(args: &TrainArgs) -> usize {
         .unwrap_or(1)
 }
 
-fn corpus(data: Option<&Path>) -> Result<Corpus> {
+/// Reads the text that is asked for, and says what was normalised.
+///
+/// # Errors
+///
+/// A text that cannot be read.
+pub fn corpus(data: Option<&Path>) -> Result<Corpus> {
     let corpus = match data {
         Some(path) => Corpus::from_file(path)?,
         None => Corpus::tiny_shakespeare()?,
@@ -117,7 +122,11 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
 }
 
 /// Returns the preset's name with the first free number.
-fn free_name(preset: &str) -> Result<String> {
+///
+/// # Errors
+///
+/// If there are too many.
+pub fn free_name(preset: &str) -> Result<String> {
     for number in 1..100_000 {
         let name = format!("{preset}-{number}");
         if !runs::dir(&name)?.exists() {
@@ -205,16 +214,9 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
         crate::say!("teacher: {}, {:.4} on dev", teacher.run, teacher.best_dev);
     }
     trainer.learn_from(&plan.teachers, &dir.join(runs::TEACHER))?;
+    needs::say(&mut trainer);
 
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // a second handler cannot be set; a run inside a test keeps the first
-    let _ = ctrlc::set_handler(move || {
-        // the first asks for an end at a step, a second one does not wait
-        if flag.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-    });
+    let stop = interruption();
     if !steps(&mut trainer, &plan.name, &dir, &stop)? {
         crate::say!(
             "stopped at step {} of {}; continue with\n  cargo run --release -p trainer -- --resume {}",
@@ -225,6 +227,21 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
         return Ok(());
     }
     conclude(&trainer, &plan.name, &dir)
+}
+
+/// Returns a flag that Ctrl-C and a request to terminate raise.
+#[must_use]
+pub fn interruption() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // a second handler cannot be set; a run inside a test keeps the first
+    let _ = ctrlc::set_handler(move || {
+        // the first asks for an end at a step, a second one does not wait
+        if flag.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    });
+    stop
 }
 
 fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str, threads: usize, n_teacher: usize) {
@@ -253,6 +270,12 @@ fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str, threads: usize, 
         crate::say!(
             "memory: at most {} while training",
             memory::megabytes(memory::ceiling(settings, threads) + taught)
+        );
+    }
+    if trainer.step == 0 {
+        crate::say!(
+            "\"Attention Is All You Need\": section, part, where it is\n{}",
+            paper::map(&settings.model)
         );
     }
     crate::say!(
@@ -342,23 +365,22 @@ fn steps<B: TrainBackend>(
 
 fn report_eval<B: TrainBackend>(trainer: &Trainer<B>, line: &Line, best: bool) -> Result<String> {
     let from = trainer.to_checkpoint("", false);
-    let text = sample::from_checkpoint(
-        &from,
-        &sample::known(sample::PROMPT, &trainer.text.vocab),
-        0.8,
-        trainer.settings.seed,
-        trainer.settings.sample_len,
-    )?;
-    Ok(format!(
-        "step {}  train {:.4}  dev {:.4}  dev of the average {:.4}{}  {:.0} tokens/s\n{}\n",
+    let prompt = sample::known(sample::PROMPT, &trainer.text.vocab);
+    let (seed, len) = (trainer.settings.seed, trainer.settings.sample_len);
+    let mut report = format!(
+        "step {}  train {:.4}  dev {:.4}  dev of the average {:.4}{}  {:.0} tokens/s\n",
         line.step,
         line.train,
         trainer.record.dev_f32,
         trainer.record.dev_ema,
         if best { " (kept)" } else { "" },
         line.tokens_per_s,
-        indented(&text) + &rising(trainer)
-    ))
+    );
+    for temperature in report::TEMPERATURES {
+        let text = sample::from_checkpoint(&from, &prompt, temperature, seed, len)?;
+        report += &format!("  temperature {temperature}:\n{}\n", indented(&text));
+    }
+    Ok(report + &rising(trainer))
 }
 
 /// Warns when dev has turned up: two evaluations or more since its best.
@@ -375,7 +397,9 @@ fn rising<B: TrainBackend>(trainer: &Trainer<B>) -> String {
     )
 }
 
-fn indented(text: &str) -> String {
+/// Moves a text four places to the right.
+#[must_use]
+pub fn indented(text: &str) -> String {
     text.lines()
         .map(|line| format!("    {line}"))
         .collect::<Vec<_>>()

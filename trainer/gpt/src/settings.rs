@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use runtime::{Config, Position};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -123,22 +124,15 @@ impl Settings {
     ///
     /// An unknown field or a value that the field cannot hold.
     pub fn with(&self, overrides: &[(String, String)]) -> Result<Self> {
-        let Value::Object(mut fields) = serde_json::to_value(self)? else {
-            bail!("settings are not an object");
-        };
         let follows = self.train_len == usize::from(self.model.context_len);
-        if follows && !overrides.iter().any(|(name, _)| name == "train_len") {
-            for (_, text) in overrides.iter().filter(|(name, _)| name == "context_len") {
-                set(&mut fields, "train_len", text)?;
-            }
-        }
-        for (name, text) in overrides {
-            set(&mut fields, name, text)?;
-            // one field at a time, so that the message names the field
-            serde_json::from_value::<Self>(Value::Object(fields.clone()))
-                .map_err(|_| unfit(&fields, name, text))?;
-        }
-        Ok(serde_json::from_value(Value::Object(fields))?)
+        let moved = |(name, text): &(String, String)| {
+            let both = follows
+                && name == "context_len"
+                && overrides.iter().all(|(name, _)| name != "train_len");
+            both.then(|| ("train_len".to_owned(), text.clone()))
+        };
+        let first: Vec<_> = overrides.iter().filter_map(moved).collect();
+        replaced(self, &[&first, overrides].concat())
     }
 
     /// Reads settings from JSON.
@@ -216,6 +210,27 @@ impl Settings {
 #[must_use]
 pub fn flag(field: &str) -> String {
     field.replace('_', "-")
+}
+
+/// Returns settings with the named fields replaced, in order.
+///
+/// # Errors
+///
+/// An unknown field or a value that the field cannot hold.
+pub fn replaced<T: Serialize + DeserializeOwned>(
+    settings: &T,
+    overrides: &[(String, String)],
+) -> Result<T> {
+    let Value::Object(mut fields) = serde_json::to_value(settings)? else {
+        bail!("settings are not an object");
+    };
+    for (name, text) in overrides {
+        set(&mut fields, name, text)?;
+        // one field at a time, so that the message names the field
+        serde_json::from_value::<T>(Value::Object(fields.clone()))
+            .map_err(|_| unfit(&fields, name, text))?;
+    }
+    Ok(serde_json::from_value(Value::Object(fields))?)
 }
 
 fn set(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {

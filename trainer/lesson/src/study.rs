@@ -1,0 +1,164 @@
+//! Two studies: recurrent networks beside the Transformer, and what each warning of the texts costs.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use checkpoint::runs;
+use gpt::backend::TrainBackend;
+use gpt::settings::Settings;
+use gpt::training::{Text, Trainer};
+use gpt::{presets, say};
+
+use crate::ablation::{Ablation, SmallGpt};
+use crate::char_lm::CharLm;
+use crate::curve::{Curve, draw};
+use crate::layers::Width;
+use crate::learner::Learner;
+use crate::rnn::{Cell, RnnShape};
+
+/// What a study was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Args {
+    /// Steps of every model; `None` is the study's own number.
+    pub steps: Option<u64>,
+    /// Text; `None` is tiny Shakespeare.
+    pub data: Option<PathBuf>,
+    /// Name of the folder under the runs.
+    pub name: Option<String>,
+    /// Threads; `None` is all cores.
+    pub threads: Option<usize>,
+}
+
+/// Table of a study.
+pub const TABLE: &str = "table.md";
+/// Plot of a study.
+pub const CURVES: &str = "curves.svg";
+/// Characters of a sample in a table.
+const SHOWN: usize = 60;
+
+struct Bench {
+    settings: Settings,
+    text: Text,
+    threads: usize,
+    dir: PathBuf,
+}
+
+impl Bench {
+    fn new(args: &Args, study: &str, steps: u64) -> Result<Self> {
+        let mut settings = presets::find("lesson")?.settings;
+        settings.steps = args.steps.unwrap_or(steps);
+        settings.warmup = settings.warmup.min(settings.steps / 10);
+        let corpus = gpt::run::corpus(args.data.as_deref())?;
+        let name = match &args.name {
+            Some(name) => name.clone(),
+            None => gpt::run::free_name(study)?,
+        };
+        let dir = runs::dir(&name)?;
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(Self {
+            text: Text::new(&corpus, settings.train_len, false)?,
+            threads: args
+                .threads
+                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into)),
+            settings,
+            dir,
+        })
+    }
+
+    fn write(&self, curves: &[Curve], table: &str) -> Result<()> {
+        draw(&self.dir.join(CURVES), curves)?;
+        let path = self.dir.join(TABLE);
+        std::fs::write(&path, table).with_context(|| format!("cannot write {}", path.display()))?;
+        say!("\n{table}\ntable and plot lie in {}", self.dir.display());
+        Ok(())
+    }
+}
+
+/// Trains `lesson` and a recurrent network of each kind with as many parameters, on the same
+/// batches in the same order.
+///
+/// # Errors
+///
+/// A text that cannot be used, or a file that cannot be written.
+pub fn recurrent<B: TrainBackend>(args: &Args, device: &B::Device) -> Result<()> {
+    let bench = Bench::new(args, "study-rnn", 8_000)?;
+    let settings = bench.settings;
+    let steps = settings.steps;
+    let mut lesson = Trainer::<B>::new(settings, bench.text.clone(), bench.threads, device)?;
+    let mut curves = vec![Curve::record("lesson", &mut lesson, steps)?];
+    for cell in [Cell::Rnn, Cell::Gru, Cell::Lstm] {
+        let shape = RnnShape::of_size(cell, bench.text.vocab.len(), curves[0].n_params);
+        let name = format!("{cell:?} {}", shape.d_hidden).to_lowercase();
+        let problem = CharLm::new(shape, bench.text.clone(), &settings)?;
+        let mut learner = Learner::<B, _>::new(settings, problem, bench.threads, device)?;
+        curves.push(Curve::record(&name, &mut learner, steps)?);
+    }
+    let shortest = curves
+        .iter()
+        .map(|curve| curve.end().seconds)
+        .fold(f64::INFINITY, f64::min);
+    let mut table = format!(
+        "{steps} steps of {} characters, learning rate {}; nats per character, averaged weights\n\n\
+         | model | parameters | dev | val | training, s | dev after {shortest:.0} s |\n\
+         |---|---|---|---|---|---|\n",
+        settings.batch * settings.train_len,
+        settings.lr
+    );
+    for curve in &curves {
+        table += &format!(
+            "| {} | {} | {:.4} | {:.4} | {:.0} | {:.4} |\n",
+            curve.name,
+            curve.n_params,
+            curve.end().dev,
+            curve.val,
+            curve.end().seconds,
+            curve.dev_after(shortest)
+        );
+    }
+    bench.write(&curves, &table)
+}
+
+/// Trains a small GPT with each ablation in turn.
+///
+/// # Errors
+///
+/// A text that cannot be used, or a file that cannot be written.
+pub fn ablations<B: TrainBackend>(args: &Args, device: &B::Device) -> Result<()> {
+    let bench = Bench::new(args, "study-ablation", 1_000)?;
+    let mut table = format!(
+        "{} steps of {} characters; nats per character, averaged weights\n\n\
+         | ablation | train | dev | when writing | it writes |\n|---|---|---|---|---|\n",
+        bench.settings.steps,
+        bench.settings.batch * bench.settings.train_len
+    );
+    let mut curves = Vec::new();
+    for ablation in Ablation::ALL {
+        let settings = ablation.settings(bench.settings);
+        let family = SmallGpt {
+            n_layer: 4,
+            width: Width {
+                d_model: 64,
+                n_head: 4,
+                d_ff: 256,
+            },
+            vocab_size: bench.text.vocab.len(),
+            ablation,
+        };
+        let problem = CharLm::new(family, bench.text.clone(), &settings)?;
+        let mut learner = Learner::<B, _>::new(settings, problem, bench.threads, device)?;
+        let curve = Curve::record(ablation.name(), &mut learner, settings.steps)?;
+        let (written, sample) = learner.scored(|problem, net, shards, device| {
+            let sample = shards.serial(|| problem.sample::<B>(net, 0.8, SHOWN, device));
+            (problem.written::<B>(net, shards, device), sample)
+        });
+        table += &format!(
+            "| {} | {:.4} | {:.4} | {written:.4} | `{}` |\n",
+            curve.name,
+            curve.end().train,
+            curve.end().dev,
+            sample.replace(['\n', '|', '`'], " ")
+        );
+        curves.push(curve);
+    }
+    bench.write(&curves, &table)
+}

@@ -1,0 +1,135 @@
+//! Command lines of the models beside the GPT.
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use gpt::settings::flag;
+use lesson::settings::RECIPE_FIELDS;
+use lesson::{recurrent, run, study, translator};
+
+use crate::cli::{path_arg, text};
+
+/// Returns the description of `trainer seq2seq`.
+#[must_use]
+pub(crate) fn seq2seq() -> Command {
+    let presets: Vec<String> = translator::PRESETS
+        .iter()
+        .map(|(name, about, _)| format!("  {name:8} {about}"))
+        .collect();
+    let command = Command::new(translator::MODEL)
+        .about("Trains the encoder-decoder Transformer of the paper on strings")
+        .after_help(format!("Presets:\n{}", presets.join("\n")))
+        .arg(
+            Arg::new("preset")
+                .long("preset")
+                .value_name("P")
+                .default_value("small")
+                .help("Named settings, listed below"),
+        );
+    let command = run_args(command);
+    fields(fields(command, translator::FIELDS), RECIPE_FIELDS)
+}
+
+/// Returns the description of `trainer rnn`.
+#[must_use]
+pub(crate) fn rnn() -> Command {
+    let command = Command::new(recurrent::MODEL)
+        .about("Trains a recurrent network with the protocol of the preset lesson");
+    fields(fields(run_args(command), recurrent::FIELDS), RECIPE_FIELDS)
+}
+
+/// Returns the description of `trainer study`.
+#[must_use]
+pub(crate) fn study() -> Command {
+    text_args(Command::new("study"))
+        .about("Trains models side by side; writes a table and a plot")
+        .arg(
+            Arg::new("study")
+                .required(true)
+                .value_parser(["rnn", "ablation"])
+                .help("rnn: recurrent networks beside lesson; ablation: a small GPT with parts left out"),
+        )
+        .arg(
+            Arg::new("steps")
+                .long("steps")
+                .value_parser(value_parser!(u64).range(1..))
+                .help("Steps of every model [default: 8000 for rnn, 1000 for ablation]"),
+        )
+}
+
+/// Reads the arguments of `trainer study`.
+#[must_use]
+pub(crate) fn study_args(matches: &ArgMatches) -> study::Args {
+    study::Args {
+        steps: matches.get_one("steps").copied(),
+        data: matches.get_one("data").cloned(),
+        name: text(matches, "name"),
+        threads: matches.get_one("threads").copied(),
+    }
+}
+
+/// Reads the arguments of a model with the given fields.
+#[must_use]
+pub(crate) fn args(matches: &ArgMatches, fields: &[(&str, &str)]) -> run::Args {
+    run::Args {
+        preset: matches
+            .try_get_one::<String>("preset")
+            .ok()
+            .flatten()
+            .cloned()
+            .unwrap_or_default(),
+        overrides: overrides(matches, &[fields, RECIPE_FIELDS]),
+        data: matches.get_one("data").cloned(),
+        resume: text(matches, "resume"),
+        name: text(matches, "name"),
+        threads: matches.get_one("threads").copied(),
+    }
+}
+
+fn run_args(command: Command) -> Command {
+    text_args(command).arg(
+        Arg::new("resume")
+            .long("resume")
+            .value_name("RUN")
+            .num_args(0..=1)
+            .default_missing_value("")
+            .help("Continues a run [default: the newest]"),
+    )
+}
+
+fn text_args(command: Command) -> Command {
+    command
+        .arg(path_arg(
+            "data",
+            "FILE",
+            "UTF-8 text [default: tiny Shakespeare]",
+        ))
+        .arg(Arg::new("name").long("name").help("Name of the run"))
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_parser(value_parser!(usize))
+                .help("CPU threads, at most one per shard"),
+        )
+}
+
+fn fields(command: Command, fields: &[(&'static str, &'static str)]) -> Command {
+    fields.iter().fold(command, |command, &(field, help)| {
+        let mut arg = Arg::new(field)
+            .long(flag(field))
+            .value_name("VALUE")
+            .allow_negative_numbers(true)
+            .help_heading("Settings")
+            .help(help);
+        if flag(field) != field {
+            arg = arg.alias(field);
+        }
+        command.arg(arg)
+    })
+}
+
+fn overrides(matches: &ArgMatches, lists: &[&[(&str, &str)]]) -> Vec<(String, String)> {
+    lists
+        .iter()
+        .flat_map(|fields| fields.iter())
+        .filter_map(|&(field, _)| Some((field.to_owned(), text(matches, field)?)))
+        .collect()
+}
