@@ -59,7 +59,7 @@ pub fn run(lines: &[Line]) -> Result<Option<String>> {
     draw(&curves, &points(lines, |line| Some(line.lr)))
 }
 
-/// Draws the losses of several runs: on dev where a run has them, else in training.
+/// Draws the losses of several runs, in training pale and on dev in full colour.
 ///
 /// # Errors
 ///
@@ -67,21 +67,30 @@ pub fn run(lines: &[Line]) -> Result<Option<String>> {
 pub fn runs<'a>(runs: impl Iterator<Item = (&'a str, &'a [Line])>) -> Result<Option<String>> {
     let curves: Vec<Curve> = runs
         .zip(COLOURS.iter().cycle())
-        .map(|((name, lines), &colour)| {
-            let dev = points(lines, |line| line.dev_ema);
-            let (what, points) = if dev.is_empty() {
-                ("train", points(lines, |line| Some(line.train)))
-            } else {
-                ("dev", dev)
-            };
-            Curve {
+        .flat_map(|((name, lines), &colour)| {
+            let curve = |what: &str, colour, points| Curve {
                 name: format!("{name}, {what}"),
                 colour,
                 points,
-            }
+            };
+            [
+                curve(
+                    "train",
+                    pale(colour),
+                    points(lines, |line| Some(line.train)),
+                ),
+                curve("dev", colour, points(lines, |line| line.dev_ema)),
+            ]
         })
+        .filter(|curve| !curve.points.is_empty())
         .collect();
     draw(&curves, &[])
+}
+
+/// Mixes a colour with white.
+fn pale(RGBColor(r, g, b): RGBColor) -> RGBColor {
+    let mix = |part: u8| part / 3 + 170;
+    RGBColor(mix(r), mix(g), mix(b))
 }
 
 /// Draws the mean loss at each position of a window.
