@@ -1,7 +1,8 @@
 //! Matrix times vector as raw sums: one plain kernel, and one for each family of cores.
 //!
 //! Every kernel computes the same integers; [`Layout`] says which one a matrix is laid out for.
-//! This is the only code of the crate with `unsafe` in it, and only in the files of the Arm cores.
+//! This is the only code of the crate with `unsafe` in it, in the files of the Arm cores and in that
+//! of int4 on RV32.
 
 mod plain;
 #[cfg(feature = "w4")]

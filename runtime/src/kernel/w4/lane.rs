@@ -67,8 +67,7 @@ fn write_step(x: &[Element; STEP], lanes: &mut [u32; 4]) -> u32 {
 }
 
 /// Computes the sums of a block of rows, as the kernels of all these cores do.
-#[cfg(any(test, kernel = "rv32"))]
-#[inline]
+#[cfg(test)]
 pub(super) fn block_sums<const BLOCK: usize>(
     words: &[u32],
     group: usize,

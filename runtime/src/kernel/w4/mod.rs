@@ -167,7 +167,7 @@ pub fn sums(w: &Nibbles<'_>, x: &[Element], lanes: &mut [u32], out: &mut [i32]) 
 
 /// Calls a kernel for all blocks and once more for rows that fill no block, with their words and
 /// their sums; `None` when `w` is shorter than that.
-#[cfg(any(kernel = "m0", kernel = "m4"))]
+#[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32"))]
 fn for_blocks<const BLOCK: usize>(
     w: &Nibbles<'_>,
     out: &mut [i32],
