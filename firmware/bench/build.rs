@@ -1,7 +1,6 @@
 //! Writes the linker script of the emulated machine and embeds the model.
 
 #[path = "../model/embed.rs"]
-#[expect(dead_code, reason = "this is no board")]
 mod embed;
 
 use std::path::PathBuf;

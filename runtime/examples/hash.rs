@@ -32,8 +32,8 @@ fn run(path: &str, positions: &str) -> Result<u64, String> {
         .parse()
         .map_err(|error| format!("{positions}: {error}"))?;
     let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
-    // Words, because a blob lies at an address divisible by four.
-    let mut words = vec![0_u32; bytes.len().div_ceil(4)];
+    // Long words, because a blob lies at an address divisible by four.
+    let mut words = vec![0_u128; bytes.len().div_ceil(16)];
     let aligned: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
     aligned[..bytes.len()].copy_from_slice(&bytes);
     let model = Model::from_bytes(&aligned[..bytes.len()]).map_err(|error| error.to_string())?;

@@ -622,7 +622,8 @@ pub fn attend(
         2 * (HeadScale::TOP - 16) - q_scale.right() as i32,
     );
     let octaves = Octaves::new(factor.mul(unit));
-    let right = 8 + spare - largest;
+    // The shift of a value's scale, which is not smaller, is added.
+    let right = (8 + spare).wrapping_sub(largest);
     let sum = weigh(scores, max, octaves, past.v_scale, right, weights);
 
     // weighted sum of the values: [head_dim]
