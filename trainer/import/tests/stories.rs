@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use checkpoint::{AlignedBytes, Checkpoint, blob, runs, score};
+use checkpoint::{AlignedBytes, Checkpoint, blob, int4, runs, score};
 use import::{llama2c, tokenizer};
 use parity::reference::Reference;
 use runtime::{Decoder, Kinds, Model, Provenance, Session};
@@ -156,6 +156,9 @@ fn int8_keeps_the_top_tokens_and_the_loss() {
     let folder = peers().unwrap();
     let exact = blob_of(&stories, Kinds::F32);
     let blob = blob_of(&stories, Kinds::W8);
+    let kinds = int4::kinds(&stories.config, None, &[]).unwrap();
+    let int4 = blob_of(&stories, kinds);
+    let int4 = Model::from_bytes(&int4).unwrap();
     let (exact, model) = (
         Model::from_bytes(&exact).unwrap(),
         Model::from_bytes(&blob).unwrap(),
@@ -171,6 +174,12 @@ fn int8_keeps_the_top_tokens_and_the_loss() {
         let (found, found_loss) = forced(&model, &tokens);
         println!("{file}: loss {loss:.4} as f32, {found_loss:.4} as int8, nats per token");
         assert!((found_loss - loss).abs() <= 0.01);
+        let (rough, rough_loss) = forced(&int4, &tokens);
+        let kept = top.iter().zip(&rough).filter(|(a, b)| a == b).count();
+        println!(
+            "{file}: loss {rough_loss:.4} as int4, {kept} of {} top tokens",
+            top.len()
+        );
         same += top.iter().zip(&found).filter(|(a, b)| a == b).count();
         n += top.len();
     }
