@@ -8,7 +8,7 @@ use std::fs;
 use app::generate::{self, Request};
 use app::{TYPE_AHEAD_BYTES, prompt};
 use checkpoint::{AlignedBytes, BOARDS, synthetic};
-use parity::emulators::machine::Firmware;
+use parity::emulators::machine::{Firmware, example};
 use parity::emulators::{Chat, Machine};
 use parity::shapes::{self, PLAIN, random_blob};
 use runtime::{Activation, Config, Model, Norm, Position, Session, Settings, Vocab};
@@ -553,5 +553,23 @@ fn every_machine_holds_the_conversation() {
         let (text, hash) = on_host(&blob, "ROMEO:", request);
         assert_eq!(chat.ask("ROMEO:").unwrap(), text, "{machine:?}");
         assert!(chat.ask("/stats").unwrap().contains(&hash), "{machine:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU"]
+fn examples_make_the_hosts_text_and_leave_time_for_others() {
+    let request = Request {
+        len: 64,
+        ..Request::default()
+    };
+    let (text, _) = on_host(&pocket(), r"ROMEO:\n", request);
+    assert_eq!(example("bare").unwrap(), text);
+    for (name, what) in [("embassy", " turns\n"), ("rtic", " ticks\n")] {
+        let printed = example(name).unwrap();
+        let rest = printed.strip_prefix(&text).expect(&printed).trim_start();
+        let count: u32 = rest.strip_suffix(what).expect(&printed).parse().unwrap();
+        // A turn after each forward pass but the last; ticks of a millisecond in many of them.
+        assert!(count >= if name == "embassy" { 70 } else { 5 }, "{printed}");
     }
 }

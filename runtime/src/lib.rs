@@ -7,6 +7,7 @@
 //!
 //! Read [`Model`] first, then [`ops`]. The blob's bytes are specified in `FORMAT.md`.
 
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 

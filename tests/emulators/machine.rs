@@ -194,6 +194,45 @@ impl Machine {
     }
 }
 
+/// Builds the program `name` of `firmware/examples` around the committed model, runs it in QEMU and
+/// returns what it prints.
+///
+/// # Errors
+///
+/// If cargo fails, or the program does not end well within a minute.
+pub fn example(name: &str) -> Result<String> {
+    let folder = root().join("firmware/examples");
+    let target = root().join("firmware/target");
+    let output = Command::new("cargo")
+        .args(["build", "--release", "--bin", name, "--target-dir"])
+        .arg(&target)
+        .current_dir(&folder)
+        .env("CHAPBOOK_MODEL", root().join("firmware/model/pocket.bin"))
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET")
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo build in {} failed:\n{}",
+        folder.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let elf = target.join("thumbv7em-none-eabihf/release").join(name);
+    let output = Command::new("timeout")
+        .args(["60", "qemu-system-arm", "-M", "mps2-an386"])
+        .args(["-display", "none", "-monitor", "none", "-serial", "none"])
+        .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
+        .arg(elf)
+        .stdin(Stdio::null())
+        .output()
+        .context("qemu-system-arm is not installed: apt-get install qemu-system-arm")?;
+    let printed = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success(), "{name} failed after {printed:?}");
+    Ok(printed)
+}
+
 /// Returns the blob with its weights in the order of a target's core; what is no model, as it is.
 fn native(blob: &[u8], target: &str) -> Vec<u8> {
     let layout = Layout::of_target(target, true);

@@ -1,7 +1,7 @@
 //! Clock, watchdog.
 
 use app::{Chip, Resets, Stack};
-use embassy_stm32::peripherals::{IWDG};
+use embassy_stm32::peripherals::IWDG;
 use embassy_stm32::wdg::IndependentWatchdog;
 use embassy_stm32::{Config, Peri, rcc, time};
 use embassy_time::Instant;

@@ -5,7 +5,9 @@
 #![no_main]
 
 #[cfg(not(target_os = "none"))]
-compile_error!("build this package from its own folder: cd firmware/esp32-c3 && cargo build --release");
+compile_error!(
+    "build this package from its own folder: cd firmware/esp32-c3 && cargo build --release"
+);
 
 mod device;
 mod serial;

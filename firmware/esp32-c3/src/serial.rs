@@ -134,7 +134,8 @@ impl Raw {
         let uart = UART0::regs();
         while uart.status().read().txfifo_cnt().bits() >= u16::from(FIFO_LEN - 1) {}
         // SAFETY: the register takes every byte.
-        uart.fifo().write(|fifo| unsafe { fifo.rxfifo_rd_byte().bits(byte) });
+        uart.fifo()
+            .write(|fifo| unsafe { fifo.rxfifo_rd_byte().bits(byte) });
     }
 }
 

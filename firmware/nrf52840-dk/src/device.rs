@@ -73,7 +73,9 @@ impl Chip for Device {
     }
 
     fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
-        self.flash.read(PLACE, record).map_err(|_| StoreError::Failed)
+        self.flash
+            .read(PLACE, record)
+            .map_err(|_| StoreError::Failed)
     }
 
     fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {

@@ -5,7 +5,9 @@
 #![no_main]
 
 #[cfg(not(target_os = "none"))]
-compile_error!("build this package from its own folder: cd firmware/nrf52840-dk && cargo build --release");
+compile_error!(
+    "build this package from its own folder: cd firmware/nrf52840-dk && cargo build --release"
+);
 
 mod device;
 mod serial;
@@ -40,8 +42,17 @@ fn main() -> ! {
     chip::cortex::start_ticks(core.SYST, device::CORE_HZ);
     let (tx, rx, config) = (TX.take(), RX.take(), Config::default());
     let uart = BufferedUarte::new(
-        p.UARTE0, p.TIMER0, p.PPI_CH0, p.PPI_CH1, p.PPI_GROUP0, p.P0_08, p.P0_06, Interrupts, config,
-        rx, tx,
+        p.UARTE0,
+        p.TIMER0,
+        p.PPI_CH0,
+        p.PPI_CH1,
+        p.PPI_GROUP0,
+        p.P0_08,
+        p.P0_06,
+        Interrupts,
+        config,
+        rx,
+        tx,
     );
     let led = Output::new(p.P0_13, Level::High, OutputDrive::Standard);
     let board = app::Board {

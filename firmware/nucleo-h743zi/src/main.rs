@@ -4,7 +4,9 @@
 #![no_main]
 
 #[cfg(not(target_os = "none"))]
-compile_error!("build this package from its own folder: cd firmware/nucleo-h743zi && cargo build --release");
+compile_error!(
+    "build this package from its own folder: cd firmware/nucleo-h743zi && cargo build --release"
+);
 
 mod device;
 mod serial;

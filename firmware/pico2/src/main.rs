@@ -5,7 +5,9 @@
 #![no_main]
 
 #[cfg(not(target_os = "none"))]
-compile_error!("build this package from its own folder: cd firmware/pico2 && cargo build --release");
+compile_error!(
+    "build this package from its own folder: cd firmware/pico2 && cargo build --release"
+);
 
 use core::panic::PanicInfo;
 
