@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use app::generate::{self, Request};
 use parity::emulators::Machine;
 use parity::shapes::{PLAIN, random_blob};
-use runtime::{Config, Model, Session};
+use runtime::{Config, Model, Session, Vocab};
 
 const CONFIG: Config = Config {
     vocab_size: 65,
@@ -57,14 +57,14 @@ fn soak(machine: Machine, len: u32) -> Result<()> {
     let model = Model::from_bytes(&blob)?;
     let mut state = vec![0; model.config().state_words()];
     let mut session = Session::new(&model, &mut state)?;
-    let mut tokens = Vec::new();
-    app::prompt::encode("ROMEO:", model.vocab(), &mut tokens);
+    let mut buffer = [0; Vocab::encode_len("ROMEO:".len())];
+    let (tokens, _) = app::prompt::encode("ROMEO:", model.vocab(), &mut buffer);
     let request = Request {
         len,
         ..Request::default()
     };
     let mut known = String::new();
-    let hash = generate::text(&mut session, &tokens, request, |c| known.push(c))?;
+    let hash = generate::text(&mut session, tokens, request, |c| known.push(c))?;
     ensure!(text.starts_with(&known), "the text is not the host's");
     ensure!(
         stats.contains(&format!("logits hash {hash:016x}")),
