@@ -132,7 +132,7 @@ impl Settings {
             both.then(|| ("train_len".to_owned(), text.clone()))
         };
         let first: Vec<_> = overrides.iter().filter_map(moved).collect();
-        replaced(self, &[&first, overrides].concat())
+        replaced(self, &[FIELDS], &[&first, overrides].concat())
     }
 
     /// Reads settings from JSON.
@@ -212,28 +212,32 @@ pub fn flag(field: &str) -> String {
     field.replace('_', "-")
 }
 
-/// Returns settings with the named fields replaced, in order.
+/// Names of fields, each with its help.
+pub type Fields = [(&'static str, &'static str)];
+
+/// Returns settings with the named fields replaced, in order; `help` lists the fields.
 ///
 /// # Errors
 ///
 /// An unknown field or a value that the field cannot hold.
 pub fn replaced<T: Serialize + DeserializeOwned>(
     settings: &T,
+    help: &[&Fields],
     overrides: &[(String, String)],
 ) -> Result<T> {
     let Value::Object(mut fields) = serde_json::to_value(settings)? else {
         bail!("settings are not an object");
     };
     for (name, text) in overrides {
-        set(&mut fields, name, text)?;
+        set(&mut fields, help, name, text)?;
         // one field at a time, so that the message names the field
         serde_json::from_value::<T>(Value::Object(fields.clone()))
-            .map_err(|_| unfit(&fields, name, text))?;
+            .map_err(|_| unfit(&fields, help, name, text))?;
     }
     Ok(serde_json::from_value(Value::Object(fields))?)
 }
 
-fn set(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
+fn set(fields: &mut Map<String, Value>, help: &[&Fields], name: &str, text: &str) -> Result<()> {
     let old = fields
         .get(name)
         .with_context(|| format!("there is no setting {name:?}; see --help for the list"))?;
@@ -244,15 +248,16 @@ fn set(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
         _ if old.is_u64() => parsed.filter(Value::is_u64),
         _ => parsed.filter(Value::is_number),
     };
-    let value = value.ok_or_else(|| unfit(fields, name, text))?;
+    let value = value.ok_or_else(|| unfit(fields, help, name, text))?;
     fields.insert(name.to_owned(), value);
     Ok(())
 }
 
 /// Says what a field takes instead of `text`.
-fn unfit(fields: &Map<String, Value>, name: &str, text: &str) -> anyhow::Error {
-    let words = FIELDS
+fn unfit(fields: &Map<String, Value>, help: &[&Fields], name: &str, text: &str) -> anyhow::Error {
+    let words = help
         .iter()
+        .flat_map(|fields| fields.iter())
         .find_map(|&(field, help)| (field == name).then_some(help));
     let expected = match fields.get(name) {
         // the help of a word lists the words

@@ -10,7 +10,7 @@ use crate::char_lm::CharLm;
 use crate::learner::Learner;
 use crate::rnn::{Cell, RnnShape};
 use crate::run;
-use crate::settings::Recipe;
+use crate::settings::{RECIPE_FIELDS, Recipe};
 
 /// Name of the model on the command line.
 pub const MODEL: &str = "rnn";
@@ -70,7 +70,7 @@ pub fn train<B: TrainBackend>(args: &run::Args, device: &B::Device) -> Result<()
     let from = args.from(MODEL)?;
     let settings: Settings = match &from {
         Some(from) => serde_json::from_str(&from.settings)?,
-        None => gpt::settings::replaced(&DEFAULT, &args.overrides)?,
+        None => gpt::settings::replaced(&DEFAULT, &[FIELDS, RECIPE_FIELDS], &args.overrides)?,
     };
     if settings.train_len == 0 {
         bail!("train_len must be at least 1");

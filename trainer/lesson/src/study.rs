@@ -106,13 +106,16 @@ pub fn recurrent<B: TrainBackend>(args: &Args, device: &B::Device) -> Result<()>
     );
     for curve in &curves {
         table += &format!(
-            "| {} | {} | {:.4} | {:.4} | {:.0} | {:.4} |\n",
+            "| {} | {} | {:.4} | {:.4} | {:.0} | {} |\n",
             curve.name,
             curve.n_params,
             curve.end().dev,
             curve.val,
             curve.end().seconds,
-            curve.dev_after(shortest)
+            match curve.dev_after(shortest) {
+                dev if dev.is_nan() => "not yet scored".to_owned(),
+                dev => format!("{dev:.4}"),
+            }
         );
     }
     bench.write(&curves, &table)

@@ -18,7 +18,7 @@ use crate::learner::{Learner, Problem};
 use crate::pairs::{PairBatch, decoded, encoded};
 use crate::run;
 use crate::seq2seq::{Seq2Seq, Shape, loss};
-use crate::settings::{Recipe, check_heads};
+use crate::settings::{RECIPE_FIELDS, Recipe, check_heads};
 use crate::task::{self, Pair, Task, TaskName};
 
 /// Name of the model on the command line.
@@ -180,7 +180,7 @@ pub fn settings(preset: &str, overrides: &[(String, String)]) -> Result<Settings
             names.join(", ")
         );
     };
-    gpt::settings::replaced(settings, overrides)
+    gpt::settings::replaced(settings, &[FIELDS, RECIPE_FIELDS], overrides)
 }
 
 /// The encoder-decoder on a task.
