@@ -35,7 +35,7 @@ pub(crate) const CONFIG: Config = Config {
 
 /// A blob with random weights over the vocabulary of tiny Shakespeare.
 pub(crate) fn blob() -> AlignedBytes {
-    blob_of(synthetic::checkpoint(CONFIG, 7))
+    blob_of(synthetic::checkpoint(CONFIG, 8))
 }
 
 /// As [`blob`], for a text without line ends.
