@@ -65,7 +65,13 @@ fn soak(machine: Machine, len: u32) -> Result<()> {
     };
     let mut known = String::new();
     let hash = generate::text(&mut session, tokens, request, |c| known.push(c))?;
-    ensure!(text.starts_with(&known), "the text is not the host's");
+    let same = known.chars().zip(text.chars()).take_while(|(a, b)| a == b);
+    let same = same.count();
+    ensure!(
+        same == len as usize,
+        "after {same} characters the text is not the host's: {:?}",
+        text.chars().skip(same).take(200).collect::<String>()
+    );
     ensure!(
         stats.contains(&format!("logits hash {hash:016x}")),
         "expected the hash {hash:016x}, found {stats}"
