@@ -41,7 +41,7 @@ impl Kinds {
         cfg!(feature = "f32") && self.0 == Self::F32.0
     }
 
-    /// Returns the kinds that a blob's header states; see [`Kinds::check`].
+    /// Returns the kinds that a blob's header states; see `Kinds::check`.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)

@@ -61,7 +61,7 @@ impl Special {
 }
 
 impl<'a> Pieces<'a> {
-    /// Reads the header and finds the tables; [`is_valid`](Self::is_valid) reads these.
+    /// Reads the header and finds the tables; `is_valid` reads these.
     ///
     /// # Errors
     ///

@@ -66,11 +66,11 @@ pub fn write(
     write_as(config, Kinds::W8, vocab, weights, provenance)
 }
 
-/// Writes a blob as [`write`] does, with tensors of these kinds.
+/// Writes a blob as [`write()`] does, with tensors of these kinds.
 ///
 /// # Errors
 ///
-/// As [`write`], and kinds that the configuration cannot have.
+/// As [`write()`], and kinds that the configuration cannot have.
 pub fn write_as(
     config: &Config,
     kinds: Kinds,

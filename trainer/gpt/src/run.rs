@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::request::{SampleArgs, TrainArgs};
 use crate::settings::Settings;
 use crate::training::{Text, Trainer};
-use crate::{memory, metrics, needs, paper, presets, report, sample};
+use crate::{memory, metrics, needs, paper, presets, report, sample, teacher};
 
 /// Longest time between two saves of the last checkpoint.
 pub const SAVE_EVERY: Duration = Duration::from_secs(30);
@@ -105,9 +105,10 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
         .teachers
         .iter()
         .map(|run| {
-            Ok(Checkpoint::load(&runs::best_checkpoint(&run_dir(Some(
-                run,
-            ))?)?)?)
+            let teacher = Checkpoint::load(&runs::best_checkpoint(&run_dir(Some(run))?)?)?;
+            // before the run has a folder
+            teacher::check(&teacher, &text, &settings)?;
+            Ok(teacher)
         })
         .collect::<Result<_>>()?;
     Ok(Plan {

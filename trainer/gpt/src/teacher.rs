@@ -115,7 +115,12 @@ pub fn soft_targets<B: TrainBackend>(
     Ok(soft)
 }
 
-fn check(teacher: &Checkpoint, text: &Text, settings: &Settings) -> Result<()> {
+/// Checks that a run may learn from a teacher.
+///
+/// # Errors
+///
+/// A teacher of another vocabulary, or one that has trained on text that the run holds out.
+pub fn check(teacher: &Checkpoint, text: &Text, settings: &Settings) -> Result<()> {
     let run = &teacher.run;
     if teacher.vocab != text.vocab.as_bytes() {
         bail!(

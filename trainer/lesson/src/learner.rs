@@ -33,7 +33,7 @@ pub trait Problem<B: TrainBackend>: Sync {
     fn plain(&self, device: &B::Device) -> Self::Plain;
 
     /// Returns the first value of an element that does not follow the common rule of
-    /// [`init`](crate::init).
+    /// [`init`].
     fn initial(&self, _name: &str, _index: usize) -> Option<f32> {
         None
     }
