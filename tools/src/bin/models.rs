@@ -88,7 +88,8 @@ fn read(folder: &Path) -> Result<Vec<(String, Vec<Report>)>> {
                 .is_some_and(|extension| extension == "json")
         })
         .collect();
-    files.sort();
+    // by the name alone: `small` comes before `small-2`
+    files.sort_by_key(|path| path.file_stem().map(ToOwned::to_owned));
     let mut models: Vec<(String, Vec<Report>)> = Vec::new();
     for path in files {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
