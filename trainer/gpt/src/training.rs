@@ -1,4 +1,4 @@
-//! One training run in memory: steps, evaluation, checkpoint and back.
+//! One training run in memory: steps and evaluation.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use block::Dropout;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
-use checkpoint::{Checkpoint, Corpus, NamedTensor, SoftTargets, Split, Vocabulary};
+use checkpoint::{Checkpoint, SoftTargets};
 
 use crate::backend::TrainBackend;
 use crate::batch::{Batch, Batches};
@@ -22,49 +22,11 @@ use crate::shards::Shards;
 use crate::tables::Tables;
 use crate::teacher;
 
-/// What a run is about: the text and how it is split.
-#[derive(Clone, Debug)]
-pub struct Text {
-    /// Name of the corpus.
-    pub name: String,
-    /// SHA-256 of the normalised text.
-    pub sha256: [u8; 32],
-    /// Characters in token order.
-    pub vocab: Vocabulary,
-    /// Part that is trained on.
-    pub train: Vec<u16>,
-    /// Part that is chosen on.
-    pub dev: Vec<u16>,
-    /// Part that is reported.
-    pub val: Vec<u16>,
-}
+mod saved;
+mod text;
 
-impl Text {
-    /// Splits a corpus.
-    ///
-    /// # Errors
-    ///
-    /// A text too short for `context_len`.
-    pub fn new(corpus: &Corpus, context_len: usize, train_on_dev: bool) -> Result<Self> {
-        corpus.check_len(context_len)?;
-        let vocab = corpus.vocab();
-        let tokens = corpus.tokens(&vocab)?;
-        let split = Split::of(tokens.len());
-        let train = if train_on_dev {
-            split.train_all()
-        } else {
-            split.train
-        };
-        Ok(Self {
-            name: corpus.name.clone(),
-            sha256: corpus.sha256,
-            vocab,
-            train: tokens[train].to_vec(),
-            dev: tokens[split.dev].to_vec(),
-            val: tokens[split.val].to_vec(),
-        })
-    }
-}
+pub use saved::flatten;
+pub use text::Text;
 
 /// Losses of a run so far; kept in its checkpoints.
 #[derive(Clone, Copy, Debug)]
@@ -403,64 +365,6 @@ impl<B: TrainBackend> Trainer<B> {
         best
     }
 
-    /// Returns everything that the run needs to go on; without `moments` only what export needs.
-    #[must_use]
-    pub fn to_checkpoint(&self, run: &str, moments: bool) -> Checkpoint {
-        let named = |flat: &Tensor<B, 1>| self.named(&host(flat.clone()));
-        let kept = |flat| if moments { named(flat) } else { Vec::new() };
-        Checkpoint {
-            config: self.settings.model,
-            settings: self.settings.to_json(),
-            corpus_name: self.text.name.clone(),
-            corpus_sha256: self.text.sha256,
-            vocab: self.text.vocab.as_bytes().to_vec(),
-            run: run.to_owned(),
-            step: self.step,
-            seed: self.settings.seed,
-            seconds: self.record.seconds,
-            dev_f32: self.record.dev_f32,
-            dev_ema: self.record.dev_ema,
-            best_dev: self.record.best_dev,
-            best_step: self.record.best_step,
-            weights: named(&self.state.weights),
-            ema: named(&self.state.ema),
-            moment_1: kept(&self.state.moment_1),
-            moment_2: kept(&self.state.moment_2),
-            // every draw is a function of these two
-            rng: vec![self.settings.seed, self.step],
-        }
-    }
-
-    /// Continues where a checkpoint left off.
-    ///
-    /// # Errors
-    ///
-    /// A checkpoint of another model or without optimiser state.
-    pub fn restore(&mut self, from: &Checkpoint) -> Result<()> {
-        if from.moment_1.is_empty() {
-            bail!("this checkpoint has no optimiser state; resume from the run's last.ckpt");
-        }
-        let load = |tensors: &[NamedTensor]| -> Result<Tensor<B, 1>> {
-            let flat = flatten(&self.entries, tensors)?;
-            Ok(optimizer::upload(flat, &self.device))
-        };
-        let (weights, ema) = (load(&from.weights)?, load(&from.ema)?);
-        let (moment_1, moment_2) = (load(&from.moment_1)?, load(&from.moment_2)?);
-        self.state.weights = weights;
-        self.state.ema = ema;
-        self.state.moment_1 = moment_1;
-        self.state.moment_2 = moment_2;
-        self.step = from.step;
-        self.record = Record {
-            dev_f32: from.dev_f32,
-            dev_ema: from.dev_ema,
-            best_dev: from.best_dev,
-            best_step: from.best_step,
-            seconds: from.seconds,
-        };
-        Ok(())
-    }
-
     /// Scores the deployed weights of a checkpoint of this run; nats per transition.
     ///
     /// # Errors
@@ -470,17 +374,6 @@ impl<B: TrainBackend> Trainer<B> {
         let flat = flatten(&self.entries, from.deployed())?;
         let weights = optimizer::upload(flat, &self.device);
         Ok(self.evaluator.nll(&self.shards, &weights, tokens))
-    }
-
-    fn named(&self, flat: &[f32]) -> Vec<NamedTensor> {
-        self.entries
-            .iter()
-            .map(|entry| NamedTensor {
-                name: entry.name.clone(),
-                shape: entry.shape.iter().map(|&len| len as u32).collect(),
-                data: flat[entry.range()].to_vec(),
-            })
-            .collect()
     }
 }
 
@@ -502,30 +395,4 @@ fn ints<B: Backend, N: TryInto<i32>, const D: usize>(
         .map(|value| value.try_into().unwrap_or(i32::MAX))
         .collect();
     Tensor::from_data(TensorData::new(values, shape), device)
-}
-
-/// Lays a checkpoint's tensors out in the order of `entries`.
-///
-/// # Errors
-///
-/// A missing tensor or one of another shape.
-pub fn flatten(entries: &[Entry], tensors: &[NamedTensor]) -> Result<Vec<f32>> {
-    let mut flat = Vec::new();
-    for entry in entries {
-        let tensor = tensors
-            .iter()
-            .find(|tensor| tensor.name == entry.name)
-            .with_context(|| format!("the checkpoint has no tensor {}", entry.name))?;
-        if tensor.data.len() != entry.len() {
-            bail!(
-                "tensor {} has {} elements in the checkpoint; expected {} for shape {:?}",
-                entry.name,
-                tensor.data.len(),
-                entry.len(),
-                entry.shape
-            );
-        }
-        flat.extend_from_slice(&tensor.data);
-    }
-    Ok(flat)
 }

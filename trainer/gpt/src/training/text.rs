@@ -1,0 +1,48 @@
+//! The text of a run and its parts.
+
+use anyhow::Result;
+use checkpoint::{Corpus, Split, Vocabulary};
+
+/// What a run is about: the text and how it is split.
+#[derive(Clone, Debug)]
+pub struct Text {
+    /// Name of the corpus.
+    pub name: String,
+    /// SHA-256 of the normalised text.
+    pub sha256: [u8; 32],
+    /// Characters in token order.
+    pub vocab: Vocabulary,
+    /// Part that is trained on.
+    pub train: Vec<u16>,
+    /// Part that is chosen on.
+    pub dev: Vec<u16>,
+    /// Part that is reported.
+    pub val: Vec<u16>,
+}
+
+impl Text {
+    /// Splits a corpus.
+    ///
+    /// # Errors
+    ///
+    /// A text too short for `context_len`.
+    pub fn new(corpus: &Corpus, context_len: usize, train_on_dev: bool) -> Result<Self> {
+        corpus.check_len(context_len)?;
+        let vocab = corpus.vocab();
+        let tokens = corpus.tokens(&vocab)?;
+        let split = Split::of(tokens.len());
+        let train = if train_on_dev {
+            split.train_all()
+        } else {
+            split.train
+        };
+        Ok(Self {
+            name: corpus.name.clone(),
+            sha256: corpus.sha256,
+            vocab,
+            train: tokens[train].to_vec(),
+            dev: tokens[split.dev].to_vec(),
+            val: tokens[split.val].to_vec(),
+        })
+    }
+}
