@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use checkpoint::BOARDS;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use gpt::bench::BenchArgs;
 use gpt::presets::PRESETS;
 use gpt::request::{CompareArgs, EvalArgs, Protocol, ReportArgs, SampleArgs, TrainArgs};
-use gpt::settings::{FIELDS, flag};
+use gpt::settings::{FIELDS, Fields, flag};
 use lesson::{recurrent, translator};
 
 use crate::models;
@@ -204,7 +205,7 @@ fn bench_args() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Prints one JSON array"),
         );
-    settings_args(command)
+    fields(command, FIELDS)
 }
 
 fn device_arg(default: &'static str) -> Arg {
@@ -214,7 +215,7 @@ fn device_arg(default: &'static str) -> Arg {
         .help("auto, cpu or cuda")
 }
 
-pub(crate) fn path_arg(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+fn path_arg(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
         .value_name(value)
@@ -222,12 +223,41 @@ pub(crate) fn path_arg(name: &'static str, value: &'static str, help: &'static s
         .help(help)
 }
 
+/// Adds the arguments of a run that can be continued.
+pub(crate) fn run_args(command: Command) -> Command {
+    text_args(command).arg(
+        Arg::new("resume")
+            .long("resume")
+            .value_name("RUN")
+            .num_args(0..=1)
+            .default_missing_value("")
+            .help("Continues a run [default: the newest that can be]"),
+    )
+}
+
+/// Adds the arguments of whatever trains on a text.
+pub(crate) fn text_args(command: Command) -> Command {
+    command
+        .arg(path_arg(
+            "data",
+            "FILE",
+            "UTF-8 text [default: tiny Shakespeare]",
+        ))
+        .arg(Arg::new("name").long("name").help("Name of the run"))
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_parser(value_parser!(usize))
+                .help("CPU threads, at most one per shard; the result does not depend on it"),
+        )
+}
+
 fn train_args(command: Command) -> Command {
     let presets: Vec<String> = PRESETS
         .iter()
         .map(|preset| format!("  {:8} {}", preset.name, preset.about))
         .collect();
-    let command = command
+    let command = run_args(command)
         .after_help(format!("Presets:\n{}", presets.join("\n")))
         .arg(
             Arg::new("model")
@@ -240,11 +270,6 @@ fn train_args(command: Command) -> Command {
                 .value_name("P")
                 .help("Named settings, listed below"),
         )
-        .arg(path_arg(
-            "data",
-            "FILE",
-            "UTF-8 text [default: tiny Shakespeare]",
-        ))
         .arg(
             Arg::new("teacher")
                 .long("teacher")
@@ -254,30 +279,20 @@ fn train_args(command: Command) -> Command {
         )
         .arg(device_arg("auto"))
         .arg(
-            Arg::new("resume")
-                .long("resume")
-                .value_name("RUN")
-                .num_args(0..=1)
-                .default_missing_value("")
-                .help("Continues a run [default: the newest]"),
-        )
-        .arg(Arg::new("name").long("name").help("Name of the run"))
-        .arg(
-            Arg::new("threads")
-                .long("threads")
-                .value_parser(value_parser!(usize))
-                .help("CPU threads, at most one per shard; the result does not depend on it"),
-        )
-        .arg(
             Arg::new("board")
                 .long("board")
-                .help("Checks first that the model fits this board: pico, pico2 or qemu"),
+                .value_name("BOARD")
+                .help(format!(
+                    "Checks first that the model fits this board: {}",
+                    BOARDS.map(|board| board.name).join(", ")
+                )),
         );
-    settings_args(command)
+    fields(command, FIELDS)
 }
 
-fn settings_args(command: Command) -> Command {
-    FIELDS.iter().fold(command, |command, &(field, help)| {
+/// Adds an argument per field.
+pub(crate) fn fields(command: Command, fields: &Fields) -> Command {
+    fields.iter().fold(command, |command, &(field, help)| {
         let mut arg = Arg::new(field)
             .long(flag(field))
             .value_name("VALUE")
@@ -352,9 +367,11 @@ pub(crate) fn text(matches: &ArgMatches, name: &str) -> Option<String> {
     matches.get_one::<String>(name).cloned()
 }
 
-fn overrides(matches: &ArgMatches) -> Vec<(String, String)> {
-    FIELDS
+/// Reads the fields that were set.
+pub(crate) fn overrides(matches: &ArgMatches, lists: &[&Fields]) -> Vec<(String, String)> {
+    lists
         .iter()
+        .flat_map(|fields| fields.iter())
         .filter_map(|&(field, _)| Some((field.to_owned(), text(matches, field)?)))
         .collect()
 }
@@ -368,7 +385,7 @@ fn bench(matches: &ArgMatches) -> BenchArgs {
     }
     BenchArgs {
         presets,
-        overrides: overrides(matches),
+        overrides: overrides(matches, &[FIELDS]),
         data: matches.get_one("data").cloned(),
         device: text(matches, "device").unwrap_or_else(|| "cpu".to_owned()),
         threads: matches
@@ -402,7 +419,7 @@ fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
     }
     Ok(TrainArgs {
         preset: preset.or(implied),
-        overrides: overrides(matches),
+        overrides: overrides(matches, &[FIELDS]),
         data: matches.get_one("data").cloned(),
         teachers: matches
             .get_many::<String>("teacher")

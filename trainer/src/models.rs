@@ -1,11 +1,11 @@
 //! Command lines of the models beside the GPT.
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use gpt::settings::flag;
+use gpt::settings::Fields;
 use lesson::settings::RECIPE_FIELDS;
 use lesson::{recurrent, run, study, translator};
 
-use crate::cli::{path_arg, text};
+use crate::cli::{fields, overrides, run_args, text, text_args};
 
 /// Returns the description of `trainer seq2seq`.
 #[must_use]
@@ -68,7 +68,7 @@ pub(crate) fn study_args(matches: &ArgMatches) -> study::Args {
 
 /// Reads the arguments of a model with the given fields.
 #[must_use]
-pub(crate) fn args(matches: &ArgMatches, fields: &[(&str, &str)]) -> run::Args {
+pub(crate) fn args(matches: &ArgMatches, fields: &Fields) -> run::Args {
     run::Args {
         preset: matches
             .try_get_one::<String>("preset")
@@ -82,54 +82,4 @@ pub(crate) fn args(matches: &ArgMatches, fields: &[(&str, &str)]) -> run::Args {
         name: text(matches, "name"),
         threads: matches.get_one("threads").copied(),
     }
-}
-
-fn run_args(command: Command) -> Command {
-    text_args(command).arg(
-        Arg::new("resume")
-            .long("resume")
-            .value_name("RUN")
-            .num_args(0..=1)
-            .default_missing_value("")
-            .help("Continues a run [default: the newest]"),
-    )
-}
-
-fn text_args(command: Command) -> Command {
-    command
-        .arg(path_arg(
-            "data",
-            "FILE",
-            "UTF-8 text [default: tiny Shakespeare]",
-        ))
-        .arg(Arg::new("name").long("name").help("Name of the run"))
-        .arg(
-            Arg::new("threads")
-                .long("threads")
-                .value_parser(value_parser!(usize))
-                .help("CPU threads, at most one per shard"),
-        )
-}
-
-fn fields(command: Command, fields: &[(&'static str, &'static str)]) -> Command {
-    fields.iter().fold(command, |command, &(field, help)| {
-        let mut arg = Arg::new(field)
-            .long(flag(field))
-            .value_name("VALUE")
-            .allow_negative_numbers(true)
-            .help_heading("Settings")
-            .help(help);
-        if flag(field) != field {
-            arg = arg.alias(field);
-        }
-        command.arg(arg)
-    })
-}
-
-fn overrides(matches: &ArgMatches, lists: &[&[(&str, &str)]]) -> Vec<(String, String)> {
-    lists
-        .iter()
-        .flat_map(|fields| fields.iter())
-        .filter_map(|&(field, _)| Some((field.to_owned(), text(matches, field)?)))
-        .collect()
 }
