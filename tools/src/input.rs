@@ -6,6 +6,8 @@ use anyhow::{Context, anyhow, bail};
 use checkpoint::{AlignedBytes, Checkpoint, file, runs};
 use runtime::format;
 
+use crate::paths;
+
 /// A file that holds a model.
 #[derive(Debug)]
 pub enum Input {
@@ -23,7 +25,7 @@ pub enum Input {
 /// A name that is none of these, a run without a checkpoint, or a file that cannot be read.
 pub fn open(argument: Option<&Path>) -> anyhow::Result<Input> {
     let path = match argument {
-        None => runs::best_checkpoint(&runs::newest()?)?,
+        None => runs::best_checkpoint(&runs::newest(&runs::MODELS)?)?,
         Some(argument) => locate(argument)?,
     };
     let bytes =
@@ -44,6 +46,25 @@ pub fn open(argument: Option<&Path>) -> anyhow::Result<Input> {
     );
 }
 
+/// Reads the blob that `named` names, or the one that boards embed.
+///
+/// # Errors
+///
+/// A file that cannot be read.
+pub fn blob(named: Option<&Path>) -> anyhow::Result<(PathBuf, AlignedBytes)> {
+    let (path, advice) = match named {
+        Some(path) => (path.to_path_buf(), "check the name, or "),
+        None => (paths::embedded_blob(), ""),
+    };
+    let bytes = AlignedBytes::read(&path).with_context(|| {
+        format!(
+            "cannot read {}; {advice}make a blob with tools/export",
+            path.display()
+        )
+    })?;
+    Ok((path, bytes))
+}
+
 /// Returns the file behind an argument; the name of a run wins over a path of the same spelling.
 fn locate(argument: &Path) -> anyhow::Result<PathBuf> {
     let run = argument.to_str().and_then(|name| runs::dir(name).ok());
@@ -60,7 +81,7 @@ fn locate(argument: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn no_such_model(argument: &Path) -> anyhow::Error {
-    let names: Vec<String> = runs::list()
+    let names: Vec<String> = runs::holding(&runs::MODELS)
         .iter()
         .filter_map(|run| Some(run.file_name()?.to_string_lossy().into_owned()))
         .collect();

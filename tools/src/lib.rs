@@ -6,7 +6,9 @@ pub mod paths;
 pub mod report;
 pub mod uf2;
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 /// Turns the outcome of a tool into its exit code; an error goes to standard error in one line.
 ///
@@ -24,4 +26,19 @@ pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     }
     eprintln!("error: {error:#}");
     ExitCode::FAILURE
+}
+
+/// Reads a whole number of the command line.
+///
+/// # Errors
+///
+/// What was expected, in words.
+pub fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: ParseIntError| {
+        let expected = match error.kind() {
+            IntErrorKind::PosOverflow => "expected a smaller whole number",
+            _ => "expected a whole number",
+        };
+        expected.to_owned()
+    })
 }

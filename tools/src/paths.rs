@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use checkpoint::runs;
 
 /// Returns the blob that boards embed unless told otherwise.
@@ -18,6 +19,25 @@ pub fn embedded_blob() -> PathBuf {
         exported
     } else {
         exported.with_file_name("pocket.bin")
+    }
+}
+
+/// Checks that a path to write to, as it was typed, is a file in a folder that exists.
+///
+/// # Errors
+///
+/// A folder, or a path into a folder that is missing.
+pub fn check_output(path: &Path) -> anyhow::Result<()> {
+    if path.is_dir() {
+        bail!("{} is a folder; name a file", path.display());
+    }
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => bail!(
+            "cannot write {}: there is no folder {}; make it first, or name another",
+            path.display(),
+            folder.display()
+        ),
+        _ => Ok(()),
     }
 }
 

@@ -4,9 +4,9 @@ mod common;
 
 use std::path::Path;
 
-use checkpoint::{AlignedBytes, Corpus, Split, score, synthetic};
+use checkpoint::{AlignedBytes, Checkpoint, Corpus, Split, score, synthetic};
 use common::{Folder, printed, refused};
-use runtime::Model;
+use runtime::{Config, Model};
 
 const EXPORT: &str = env!("CARGO_BIN_EXE_export");
 
@@ -109,6 +109,30 @@ fn four_bits_that_cannot_be_made_are_refused() {
     ] {
         let error = refused(&folder.run(EXPORT, &[&arguments[..], &["-o", "out.bin"]].concat()));
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn losses_of_byte_pairs_are_per_token() {
+    let folder = Folder::new("unit");
+    let mut checkpoint = folder.checkpoint(1);
+    folder.save("chars", "best.ckpt", &checkpoint);
+    let config = Config {
+        vocab_size: 400,
+        ..checkpoint.config
+    };
+    checkpoint = Checkpoint {
+        vocab: synthetic::byte_pairs(400),
+        ..synthetic::checkpoint(config, 1)
+    };
+    folder.save("pairs", "best.ckpt", &checkpoint);
+    let text = folder.path.join("text.txt");
+    for (run, unit) in [("chars", "nats per character"), ("pairs", "nats per token")] {
+        let export = [run, "-o", "unit.bin", "--data", text.to_str().unwrap()];
+        let said = printed(&folder.run(EXPORT, &export));
+        assert!(said.contains(unit), "{said}");
+        let said = printed(&folder.run(env!("CARGO_BIN_EXE_inspect"), &["unit.bin"]));
+        assert!(said.contains(unit), "{said}");
     }
 }
 
@@ -258,6 +282,11 @@ fn bad_input_is_named_with_what_was_expected() {
     assert!(error.contains("neither best.ckpt nor last.ckpt"), "{error}");
     let error = refused(&folder.run(EXPORT, &["-o", "empty"]));
     assert!(error.contains("is a folder"), "{error}");
+    for option in ["-o", "--safetensors"] {
+        let error = refused(&folder.run(EXPORT, &[option, "fimware/model.bin"]));
+        assert!(error.contains("there is no folder fimware"), "{error}");
+        assert!(!folder.path.join("fimware").exists());
+    }
 
     let mut checkpoint = folder.checkpoint(1);
     checkpoint.ema[3].data[7] = f32::NAN;

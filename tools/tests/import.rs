@@ -24,6 +24,12 @@ fn what_export_writes_import_reads() {
     assert!(said.contains("wrote         runs/own/best.ckpt"), "{said}");
     assert!(said.contains("tools/export own"), "{said}");
     assert_eq!(blob("own"), before);
+    // it is the newest run
+    let said = printed(&folder.run(EXPORT, &["-o", "model.bin"]));
+    assert!(
+        said.contains("runs/own/best.ckpt, imported, weights of step 300"),
+        "{said}"
+    );
 
     let again = refused(&folder.run(IMPORT, &["own.safetensors"]));
     assert!(again.contains("choose another name with --name"), "{again}");

@@ -100,5 +100,8 @@ fn other_files_are_told_apart() {
         "{error}"
     );
     let error = refused(&folder.run(INSPECT, &["nowhere.bin"]));
-    assert!(error.contains("cannot read nowhere.bin"), "{error}");
+    assert!(
+        error.contains("cannot read nowhere.bin; check the name"),
+        "{error}"
+    );
 }

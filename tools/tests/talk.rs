@@ -59,6 +59,15 @@ fn what_cannot_be_used_is_said() {
     let run = |arguments: &[&str]| refused(&folder.run(TALK, arguments));
     assert!(run(&["--blob", "good.bin", "--temp", "inf", "a"]).contains("temperature must be"));
     assert!(run(&["--blob", "good.bin", "--topp", "2", "a"]).contains("top_p must be"));
+    for (seed, expected) in [
+        ("x", "expected a whole number"),
+        ("99999999999999999999", "expected a smaller whole number"),
+    ] {
+        let output = folder.run(TALK, &["--blob", "good.bin", "--seed", seed, "a"]);
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("--seed") && said.contains(expected), "{said}");
+    }
     assert!(run(&["--blob", "none.bin", "a"]).contains("make a blob with tools/export"));
     std::fs::write(folder.path.join("bad.bin"), [0xFF; 64]).unwrap();
     assert!(run(&["--blob", "bad.bin", "a"]).contains("there is no model here"));

@@ -134,6 +134,54 @@ fn runs_are_compared_and_reported() {
 }
 
 #[test]
+fn an_imported_run_is_scored_and_not_taken_for_a_training() {
+    let dir = common::scratch("imported");
+    let data = dir.join("words.txt");
+    std::fs::write(&data, common::corpus().text).unwrap();
+    let data = data.to_str().unwrap();
+    let run = ["test", "--data", data, "--device", "cpu", "--name"];
+    let output = trainer(&dir, &[&run[..], &["one"]].concat());
+    assert!(output.status.success(), "{}", text(&output));
+    let best = |run: &str| dir.join(run).join(checkpoint::runs::BEST);
+    let from = checkpoint::Checkpoint::load(&best("one")).unwrap();
+    // as tools/import leaves it, and the newest
+    let imported = checkpoint::Checkpoint {
+        settings: String::new(),
+        run: "own".to_owned(),
+        ema: Vec::new(),
+        ..from
+    };
+    imported.save(&best("own")).unwrap();
+
+    let output = trainer(&dir, &["eval"]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).starts_with("run own, "), "{}", text(&output));
+    let output = trainer(&dir, &["--resume", "--device", "cpu"]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(
+        text(&output).contains("run: one, step"),
+        "{}",
+        text(&output)
+    );
+    let own = [&run[..], &["own"]].concat();
+    let cases: &[(&[&str], &str)] = &[
+        (&["--resume", "own"], "is an imported run"),
+        (&["compare", "one", "own"], "is an imported run"),
+        (&["report", "own"], "is an imported run"),
+        (&own, "run own exists"),
+        (&["compare", "one", "one"], "one is named twice"),
+        (&["lesson", "--resume", "one"], "drop the preset"),
+        (&["--name", "two", "--resume", "one"], "drop --name"),
+    ];
+    for (args, expected) in cases {
+        let output = trainer(&dir, args);
+        let said = text(&output);
+        assert!(!output.status.success(), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn speed_is_measured_without_torch_too() {
     let dir = common::scratch("bench");
     let output = Command::new(env!("CARGO_BIN_EXE_trainer"))

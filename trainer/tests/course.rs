@@ -374,7 +374,7 @@ fn greedy_text_with_the_cache_equals_greedy_text_without() {
             ..MHA
         };
         let from = checkpoint::synthetic::checkpoint(config, 7);
-        let bytes = gpt::sample::blob(&from).unwrap();
+        let bytes = gpt::sample::blob(&from).unwrap().bytes;
         let model = Model::from_bytes(&bytes).unwrap();
         let greedy = Settings {
             temperature: 0.0,

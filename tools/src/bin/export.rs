@@ -6,15 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use checkpoint::blob::{self, TensorReport};
-use checkpoint::{
-    AlignedBytes, Checkpoint, Corpus, CorpusError, Split, int4, score, write_durably,
-};
+use checkpoint::{AlignedBytes, Checkpoint, Corpus, Split, int4, score, write_durably};
 use clap::Parser;
 use import::description;
 use runtime::format::FORMAT_VERSION;
 use runtime::{Kind, Kinds, Layout, Model, Provenance};
 use tools::input::{self, Input};
-use tools::{paths, report};
+use tools::{paths, report, whole};
 
 /// Rise of the loss from which on the report warns.
 const LOSS_BUDGET: f64 = 0.01;
@@ -38,7 +36,7 @@ struct Arguments {
     #[arg(long)]
     f32: bool,
     /// Shortens the context to so many tokens, for a board with less RAM
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = whole::<u16>)]
     context: Option<u16>,
     /// Writes the weights to a safetensors file and its description beside it, not a blob
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "layout"])]
@@ -49,7 +47,7 @@ struct Arguments {
     bits: u8,
     /// With --bits 4: columns in a group, 8, 16, 24 or 32; for each matrix those that take the fewest
     /// bytes if left out
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>)]
     group: Option<u32>,
     /// With --bits 4: matrices that keep 8 bits all the same, separated by commas
     #[arg(long, value_name = "w_o,w_down", value_delimiter = ',')]
@@ -85,10 +83,10 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     if arguments.bits == 8 && (arguments.group.is_some() || !arguments.w8.is_empty()) {
         bail!("--group and --w8 say how weights of 4 bits are made; add --bits 4");
     }
-    let output = arguments.output.clone().unwrap_or_else(paths::default_blob);
-    if output.is_dir() {
-        bail!("-o {} is a folder; name a file", output.display());
+    for path in arguments.output.iter().chain(&arguments.safetensors) {
+        paths::check_output(path)?;
     }
+    let output = arguments.output.clone().unwrap_or_else(paths::default_blob);
     // The blob is on disk before the report starts, so a closed pipe loses text only.
     match input::open(arguments.input.as_deref())? {
         Input::Checkpoint(path, mut checkpoint) => {
@@ -172,14 +170,7 @@ fn export(checkpoint: &Checkpoint, arguments: &Arguments) -> anyhow::Result<Expo
         _ if arguments.f32 => Kinds::F32,
         _ => Kinds::W8,
     };
-    let provenance = Provenance {
-        run: &checkpoint.run,
-        corpus_sha256: checkpoint.corpus_sha256,
-        step: u32::try_from(checkpoint.step).unwrap_or(u32::MAX),
-        seed: checkpoint.seed,
-        dev_f32: checkpoint.deployed_dev() as f32,
-        dev_blob: f32::NAN,
-    };
+    let provenance = checkpoint.provenance();
     let written = blob::write_as(
         &checkpoint.config,
         kinds,
@@ -200,15 +191,10 @@ fn export(checkpoint: &Checkpoint, arguments: &Arguments) -> anyhow::Result<Expo
     let corpus = match corpus {
         Ok(corpus) => corpus,
         Err(error) => {
-            // the other errors say themselves that --data FILE names the text
-            let way_out = match error {
-                CorpusError::Unknown => "; --data FILE names one",
-                _ => "",
-            };
             return Ok(Export {
                 blob: written.bytes,
                 tensors: written.tensors,
-                dev_blob: Err(format!("{error}{way_out}")),
+                dev_blob: Err(error.to_string()),
                 notes: Vec::new(),
             });
         }
@@ -256,8 +242,13 @@ fn print_export(
         "averaged weights"
     };
     let source = format!(
-        "{}, {weights} of step {}",
+        "{}, {}{weights} of step {}",
         paths::display(path),
+        if checkpoint.is_imported() {
+            "imported, "
+        } else {
+            ""
+        },
         checkpoint.step
     );
     report::line(out, "checkpoint", &source)?;
@@ -266,6 +257,7 @@ fn print_export(
     }
     report::errors(out, &export.tensors)?;
     let before = checkpoint.deployed_dev();
+    let unit = score::unit(checkpoint.vocabulary()?.vocab());
     match &export.dev_blob {
         Ok(after) => {
             let losses = format!(
@@ -279,11 +271,7 @@ fn print_export(
             } else {
                 format!(" ({rise:+.4})")
             };
-            report::line(
-                out,
-                "loss on dev",
-                &format!("{losses}{rise_text}, nats per character"),
-            )?;
+            report::line(out, "loss on dev", &format!("{losses}{rise_text}, {unit}"))?;
             let int4 = (export.tensors.iter()).any(|t| matches!(t.kind, Kind::W4 { .. }));
             if rise > LOSS_BUDGET && int4 {
                 let warning = format!(

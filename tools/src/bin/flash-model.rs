@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use checkpoint::{AlignedBytes, Board};
+use checkpoint::{Board, blob};
 use clap::Parser;
-use runtime::{Layout, Model, relayout};
-use tools::{paths, uf2};
+use runtime::{Layout, Model};
+use tools::{input, uf2};
 
 /// Prepares a model to be flashed beside a board's firmware, which stays as it is
 #[derive(Parser)]
@@ -32,15 +32,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let board = Board::find(&arguments.board)?;
-    let path = arguments.blob.clone().unwrap_or_else(paths::embedded_blob);
-    let blob = AlignedBytes::read(&path).with_context(|| {
-        format!(
-            "cannot read {}; make a blob with tools/export",
-            path.display()
-        )
-    })?;
-    let model = Model::from_bytes(&blob).with_context(|| path.display().to_string())?;
-    let bytes = native(&blob, &model, Layout::of_target(board.target, true))?;
+    let (path, bytes) = input::blob(arguments.blob.as_deref())?;
+    let model = Model::from_bytes(&bytes).with_context(|| path.display().to_string())?;
+    let bytes = blob::relayout(&bytes, Layout::of_target(board.target, true))?;
     board.check(bytes.len(), model.config().state_bytes())?;
 
     let output = arguments
@@ -64,7 +58,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     if let Some(family) = board.uf2_family {
         let file = output.with_extension("uf2");
-        write(&file, &uf2::encode(family, &[(board.model_at, bytes)]))?;
+        write(
+            &file,
+            &uf2::encode(family, &[(board.model_at, bytes.to_vec())]),
+        )?;
         println!(
             "without one: hold BOOTSEL while plugging in, then copy {} to the drive",
             file.display()
@@ -97,17 +94,6 @@ fn convert(board: &Board, elf: &Path) -> anyhow::Result<()> {
     write(&file, &uf2::encode(family, &parts))?;
     println!("firmware for BOOTSEL: {}", file.display());
     Ok(())
-}
-
-/// Returns the blob with its weights in the order of the board's core.
-fn native(blob: &[u8], model: &Model<'_>, layout: Layout) -> anyhow::Result<Vec<u8>> {
-    let tensors: u32 = (model.config().tensors_in(model.header().kinds, layout))
-        .map(|tensor| tensor.len.next_multiple_of(runtime::TENSOR_ALIGN))
-        .sum();
-    let mut out = vec![0; model.len() - model.tensor_bytes().len() + tensors as usize];
-    let len = relayout(blob, layout, &mut out)?;
-    out.truncate(len);
-    Ok(out)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

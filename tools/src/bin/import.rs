@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use checkpoint::{Checkpoint, runs};
 use clap::Parser;
 use import::{description, llama2c, nanogpt, tokenizer};
-use tools::{paths, report};
+use tools::{paths, report, whole};
 
 /// Makes a run of a checkpoint of llama2.c or nanoGPT, or of safetensors with a JSON description
 #[derive(Parser)]
@@ -24,7 +24,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     meta: Option<PathBuf>,
     /// Heads of a nanoGPT model in safetensors
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>)]
     n_head: Option<u16>,
     /// The description of a safetensors file; FILE with .json at its end if left out
     #[arg(long, value_name = "FILE")]

@@ -4,16 +4,16 @@ use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use checkpoint::corpus::hex;
-use checkpoint::{AlignedBytes, file};
+use checkpoint::{file, score};
 use clap::Parser;
 use runtime::fixed::ONE;
 use runtime::format::{FORMAT_VERSION, MAGIC, OLDEST_VERSION, PRELUDE_LEN, TRAILER_LEN};
 use runtime::kernel::w4::Nibbles;
 use runtime::{Config, Decoder, Kind, Layout, Model, Session, TensorSpec, Vocab};
 use sha2::{Digest, Sha256};
-use tools::{paths, report};
+use tools::{input, paths, report};
 
 /// Prints a blob: shape, vocabulary, provenance, self-test, tensors, and which boards it fits
 #[derive(Parser)]
@@ -28,13 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let path = arguments.blob.clone().unwrap_or_else(paths::embedded_blob);
-    let bytes = AlignedBytes::read(&path).with_context(|| {
-        format!(
-            "cannot read {}; make a blob with tools/export",
-            path.display()
-        )
-    })?;
+    let (path, bytes) = input::blob(arguments.blob.as_deref())?;
     print_file(out, &path, &bytes)?;
     let model = match Model::from_bytes(&bytes) {
         Ok(model) => model,
@@ -96,9 +90,10 @@ fn print_header(out: &mut dyn Write, model: &Model<'_>, blob: &[u8]) -> anyhow::
         &format!("SHA-256 {}", hex(&provenance.corpus_sha256)),
     )?;
     let losses = format!(
-        "{} as f32, {} as blob, nats per character",
+        "{} as f32, {} as blob, {}",
         report::loss(provenance.dev_f32.into()),
-        report::loss(provenance.dev_blob.into())
+        report::loss(provenance.dev_blob.into()),
+        score::unit(model.vocab())
     );
     report::line(out, "loss on dev", &losses)?;
     Ok(())

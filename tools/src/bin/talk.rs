@@ -8,10 +8,9 @@ use anyhow::Context;
 use app::generate::{self, DEFAULT_LEN, DEFAULT_SEED, Request};
 use app::line::{Edit, LineEditor};
 use app::prompt;
-use checkpoint::AlignedBytes;
 use clap::Parser;
 use runtime::{Model, Session, Settings, Vocab};
-use tools::paths;
+use tools::{input, whole};
 
 /// Continues a prompt as a board does: the same blob, settings, seed and prompt give the same text
 #[derive(Parser)]
@@ -26,16 +25,16 @@ struct Arguments {
     #[arg(long, default_value_t = Settings::default().temperature)]
     temp: f32,
     /// Samples among the K likeliest characters; 0 is off
-    #[arg(long, value_name = "K", default_value_t = Settings::default().top_k)]
+    #[arg(long, value_name = "K", value_parser = whole::<u16>, default_value_t = Settings::default().top_k)]
     topk: u16,
     /// Samples among the likeliest characters that sum up to P; 1 is off
     #[arg(long, value_name = "P", default_value_t = Settings::default().top_p)]
     topp: f32,
     /// Seed
-    #[arg(long, default_value_t = DEFAULT_SEED)]
+    #[arg(long, value_parser = whole::<u64>, default_value_t = DEFAULT_SEED)]
     seed: u64,
     /// Characters to make
-    #[arg(long, default_value_t = DEFAULT_LEN)]
+    #[arg(long, value_parser = whole::<u32>, default_value_t = DEFAULT_LEN)]
     len: u32,
 }
 
@@ -44,13 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let path = arguments.blob.clone().unwrap_or_else(paths::embedded_blob);
-    let bytes = AlignedBytes::read(&path).with_context(|| {
-        format!(
-            "cannot read {}; make a blob with tools/export",
-            path.display()
-        )
-    })?;
+    let (path, bytes) = input::blob(arguments.blob.as_deref())?;
     let model = Model::from_bytes(&bytes).with_context(|| path.display().to_string())?;
     let mut state = vec![0; model.state_words()];
     let mut session = Session::new(&model, &mut state)?;

@@ -361,7 +361,9 @@ impl fmt::Display for CorpusError {
                 "{name} is not the text that was trained on: expected SHA-256 {expected}, found \
                  {found}; name the right text with --data FILE"
             ),
-            Self::Unknown => f.write_str("the model was imported without a text to score it on"),
+            Self::Unknown => f.write_str(
+                "the model was imported without a text to score it on; --data FILE names one",
+            ),
             Self::TinyShakespeare(reason) => f.write_str(reason),
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use runtime::{Config, ConfigError, VocabError};
+use runtime::{Config, ConfigError, Provenance, VocabError};
 use serde::{Deserialize, Serialize};
 
 use crate::container::{self, check_shapes};
@@ -41,7 +41,7 @@ pub struct NamedTensor {
 pub struct Checkpoint {
     /// Shape of the model.
     pub config: Config,
-    /// The trainer's settings, JSON.
+    /// The trainer's settings, JSON; empty in an imported model.
     pub settings: String,
     /// Name of the corpus, see [`Corpus::reopen`](crate::Corpus::reopen).
     pub corpus_name: String,
@@ -95,6 +95,26 @@ impl Checkpoint {
             self.dev_f32
         } else {
             self.dev_ema
+        }
+    }
+
+    /// Returns whether another program trained the weights: there are no settings of a training.
+    #[must_use]
+    pub const fn is_imported(&self) -> bool {
+        self.settings.is_empty()
+    }
+
+    /// Returns what a blob of the deployed weights says about where it comes from; the loss of the
+    /// blob itself is open.
+    #[must_use]
+    pub fn provenance(&self) -> Provenance<'_> {
+        Provenance {
+            run: &self.run,
+            corpus_sha256: self.corpus_sha256,
+            step: u32::try_from(self.step).unwrap_or(u32::MAX),
+            seed: self.seed,
+            dev_f32: self.deployed_dev() as f32,
+            dev_blob: f32::NAN,
         }
     }
 

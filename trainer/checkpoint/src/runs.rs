@@ -16,6 +16,8 @@ pub const LOSS: &str = "loss.svg";
 pub const LAST: &str = "last.ckpt";
 /// The checkpoint whose averaged weights are best on dev, without optimiser state.
 pub const BEST: &str = "best.ckpt";
+/// Checkpoints of a GPT; the first that is there is the one to use.
+pub const MODELS: [&str; 2] = [BEST, LAST];
 /// As [`LAST`], of a model of the lesson.
 pub const LESSON_LAST: &str = "last.lesson";
 /// As [`BEST`], of a model of the lesson.
@@ -59,12 +61,6 @@ pub fn dir(name: &str) -> Result<PathBuf, RunError> {
     Ok(root().join(name))
 }
 
-/// Lists the runs that hold a checkpoint of a GPT, newest first.
-#[must_use]
-pub fn list() -> Vec<PathBuf> {
-    holding(&[BEST, LAST])
-}
-
 /// Lists the runs that hold one of the files, the newest such file first.
 #[must_use]
 pub fn holding(files: &[&str]) -> Vec<PathBuf> {
@@ -82,13 +78,13 @@ pub fn holding(files: &[&str]) -> Vec<PathBuf> {
     runs.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Returns the run whose checkpoint was written last.
+/// Returns the run whose checkpoint, one of `files`, was written last.
 ///
 /// # Errors
 ///
-/// [`RunError::NoRun`] if no run holds a checkpoint.
-pub fn newest() -> Result<PathBuf, RunError> {
-    list()
+/// [`RunError::NoRun`] if no run holds such a checkpoint.
+pub fn newest(files: &[&str]) -> Result<PathBuf, RunError> {
+    holding(files)
         .into_iter()
         .next()
         .ok_or_else(|| RunError::NoRun(root()))
@@ -100,7 +96,7 @@ pub fn newest() -> Result<PathBuf, RunError> {
 ///
 /// [`RunError::NoCheckpoint`] if the folder holds neither.
 pub fn best_checkpoint(run: &Path) -> Result<PathBuf, RunError> {
-    [BEST, LAST]
+    MODELS
         .iter()
         .map(|name| run.join(name))
         .find(|path| path.is_file())

@@ -7,12 +7,22 @@ use std::fmt;
 use std::thread;
 
 use runtime::fixed::ONE;
-use runtime::{Model, PushError, Session};
+use runtime::{Model, PushError, Session, Vocab};
 
 /// Characters in one stream of [`streaming`].
 pub const STREAM_LEN: usize = 2_000;
 /// Characters at the start of a stream that are read but not scored.
 pub const STREAM_WARMUP: usize = 1_000;
+
+/// Returns what losses of a model are counted by: its tokens, which are characters or byte pairs.
+#[must_use]
+pub const fn unit(vocab: Vocab<'_>) -> &'static str {
+    if vocab.is_byte_pair() {
+        "nats per token"
+    } else {
+        "nats per character"
+    }
+}
 
 /// Computes the loss of each transition, `losses[i]` being that of `tokens[i + 1]`.
 ///

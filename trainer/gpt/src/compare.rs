@@ -9,11 +9,12 @@ use checkpoint::runs;
 use crate::chart;
 use crate::metrics::{self, Line};
 use crate::request::CompareArgs;
-use crate::run::run_dir;
+use crate::run::{run_dir, trained};
 use crate::settings::Settings;
 
 /// A run as its folder shows it.
 struct Run {
+    dir: PathBuf,
     name: String,
     settings: Settings,
     lines: Vec<Line>,
@@ -22,15 +23,16 @@ struct Run {
 impl Run {
     fn open(run: &str) -> Result<Self> {
         let dir = run_dir(Some(run))?;
-        let path = dir.join(runs::CONFIG);
+        let path = trained(&dir, runs::CONFIG)?;
         let json = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}; expected a run", path.display()))?;
+            .with_context(|| format!("cannot read {}", path.display()))?;
         let lines = metrics::read(&dir)?;
         if lines.is_empty() {
             bail!("{run} has no numbers yet; let it train for a while");
         }
         Ok(Self {
             name: name(&dir),
+            dir: dir.canonicalize()?,
             settings: Settings::from_json(&json)?,
             lines,
         })
@@ -61,6 +63,11 @@ pub fn compare(args: &CompareArgs) -> Result<()> {
         .iter()
         .map(|run| Run::open(run))
         .collect::<Result<_>>()?;
+    for (i, run) in runs.iter().enumerate() {
+        if runs[..i].iter().any(|other| other.dir == run.dir) {
+            bail!("{} is named twice; name another run beside it", run.name);
+        }
+    }
     let width = runs
         .iter()
         .map(|run| run.name.len())

@@ -17,13 +17,14 @@ use crate::evaluation::Evaluator;
 use crate::model::Gpt;
 use crate::request::{EvalArgs, Protocol};
 use crate::run::run_dir;
-use crate::settings::Settings;
 use crate::shards::Shards;
 use crate::{optimizer, params, protocol, sample, training};
 
-/// Losses in nats per character; the JSON of `trainer eval --json`.
+/// Losses of a model; the JSON of `trainer eval --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
+    /// What the losses are counted in: nats per character, or per token of byte pairs.
+    pub unit: &'static str,
     /// Of the blob: every transition of val once, fresh windows of `context_len`.
     pub val: f64,
     /// `val` over the first half of the characters.
@@ -45,7 +46,7 @@ pub struct Report {
     /// Of the float weights, where the checkpoint is at hand; windows as in `val`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub f32: Option<f64>,
-    /// Of the averaged float weights.
+    /// Of the averaged float weights, where there is an average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub f32_ema: Option<f64>,
     /// Run that the blob comes from.
@@ -86,7 +87,7 @@ pub fn eval(args: &EvalArgs) -> Result<()> {
         report.step,
         report.context_len
     );
-    crate::say!("nats per character on val:");
+    crate::say!("{} on val:", report.unit);
     let line = |name: &str, value: Option<f64>| {
         if let Some(value) = value {
             crate::say!("  {name:24} {value:.4}");
@@ -125,7 +126,7 @@ pub fn report(args: &EvalArgs) -> Result<Report> {
     };
     let bytes = match (from_file, &checkpoint) {
         (Some(bytes), _) => bytes,
-        (None, Some(from)) => sample::blob(from)?,
+        (None, Some(from)) => sample::blob(from)?.bytes,
         (None, None) => unreachable!("without a blob there is a run"),
     };
     let model = Model::from_bytes(&bytes)?;
@@ -136,6 +137,7 @@ pub fn report(args: &EvalArgs) -> Result<Report> {
     let streaming = score::streaming(&model, &val, &losses)?;
     let provenance = model.header().provenance;
     let mut report = Report {
+        unit: score::unit(model.vocab()),
         val: score::mean(&losses),
         val_first: score::mean(first),
         val_second: score::mean(second),
@@ -160,7 +162,9 @@ pub fn report(args: &EvalArgs) -> Result<Report> {
     };
     if let Some(from) = &checkpoint {
         report.f32 = Some(float_loss(from, &from.weights, &val)?);
-        report.f32_ema = Some(float_loss(from, &from.ema, &val)?);
+        if !from.ema.is_empty() {
+            report.f32_ema = Some(float_loss(from, &from.ema, &val)?);
+        }
     }
     Ok(report)
 }
@@ -214,11 +218,10 @@ pub(crate) fn float(
     from: &Checkpoint,
     tensors: &[NamedTensor],
 ) -> Result<(Evaluator<Flex>, Shards, Tensor<Flex, 1>)> {
-    let settings = Settings::from_json(&from.settings)?;
     let device = FlexDevice;
     let entries = params::entries(&Gpt::<Flex>::zeroed(&from.config, &device));
     let weights = optimizer::upload(training::flatten(&entries, tensors)?, &device);
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
-    let shards = Shards::new(settings.shards.max(threads), threads)?;
+    let shards = Shards::new(threads, threads)?;
     Ok((Evaluator::new(from.config, &device), shards, weights))
 }

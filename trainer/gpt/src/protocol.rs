@@ -23,7 +23,9 @@ const SEED: u64 = 1337;
 /// The JSON of `trainer eval --protocol nanogpt --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Mean of the batches' losses, nats per character.
+    /// What the losses are counted in.
+    pub unit: &'static str,
+    /// Mean of the batches' losses.
     pub val: f64,
     /// Standard error of `val`.
     pub val_error: f64,
@@ -64,11 +66,12 @@ pub(crate) fn nanogpt(args: &EvalArgs) -> Result<()> {
         crate::say!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         crate::say!(
-            "run {}, step {}: {:.4} nats per character, standard error {:.4}, on {BATCHES} random \
+            "run {}, step {}: {:.4} {}, standard error {:.4}, on {BATCHES} random \
              batches of {BATCH} x {} characters of val",
             report.run,
             report.step,
             report.val,
+            report.unit,
             report.val_error,
             report.context_len
         );
@@ -100,6 +103,7 @@ fn score(from: &Checkpoint, val: &[u16]) -> Result<Report> {
     let val = batches.iter().sum::<f64>() / n;
     let spread: f64 = batches.iter().map(|batch| (batch - val).powi(2)).sum();
     Ok(Report {
+        unit: checkpoint::score::unit(from.vocabulary()?.vocab()),
         val,
         val_error: (spread / (n - 1.0) / n).sqrt(),
         batches: BATCHES,

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use checkpoint::{Checkpoint, Corpus, Split, blob, runs};
-use runtime::{Kind, Provenance};
+use checkpoint::{Checkpoint, Corpus, Split, runs};
+use runtime::Kind;
 
 use crate::metrics::{self, Line};
 use crate::request::ReportArgs;
-use crate::run::run_dir;
+use crate::run::{run_dir, trained};
 use crate::{attention, chart, eval, evaluation, html, sample};
 
 /// Name of the report in the folder of its run.
@@ -42,6 +42,7 @@ pub struct Input<'a> {
 /// A missing run or text, or a prompt that the model cannot read.
 pub fn report(args: &ReportArgs) -> Result<()> {
     let dir = run_dir(args.run.as_deref())?;
+    trained(&dir, runs::METRICS)?;
     let best = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
     let corpus = match &args.data {
         Some(path) => Corpus::from_file(path)?,
@@ -176,18 +177,9 @@ fn default_prompt(best: &Checkpoint, val: &[u16]) -> Result<String> {
 }
 
 fn quantisation(best: &Checkpoint) -> Result<String> {
-    let provenance = Provenance {
-        run: &best.run,
-        corpus_sha256: best.corpus_sha256,
-        step: u32::try_from(best.step).unwrap_or(u32::MAX),
-        seed: best.seed,
-        dev_f32: best.deployed_dev() as f32,
-        dev_blob: f32::NAN,
-    };
-    let blob = blob::write(&best.config, &best.vocab, best.deployed(), provenance)?;
     let head = ["tensor", "shape", "format", "bytes", "largest error"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(blob.tensors.iter().map(|tensor| {
+    rows.extend(sample::blob(best)?.tensors.iter().map(|tensor| {
         let error = match tensor.kind {
             Kind::U32 => "exact".to_owned(),
             _ => format!("{:.6}", tensor.max_error),

@@ -98,7 +98,7 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
         Some(name) => name.clone(),
         None => free_name(preset.name)?,
     };
-    if runs::dir(&name)?.join(runs::LAST).exists() {
+    if runs::best_checkpoint(&runs::dir(&name)?).is_ok() {
         bail!("run {name} exists; choose another --name, or continue it with --resume {name}");
     }
     let teachers = args
@@ -144,12 +144,20 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
             crate::settings::flag(field)
         );
     }
-    if !args.teachers.is_empty() {
-        bail!("--resume continues with the teachers of the run; drop --teacher");
+    let fixed = [
+        (args.preset.is_some(), "settings", "the preset"),
+        (!args.teachers.is_empty(), "teachers", "--teacher"),
+        (args.name.is_some(), "name", "--name"),
+        (args.board.is_some(), "model", "--board"),
+    ];
+    if let Some((_, what, dropped)) = fixed.into_iter().find(|(given, ..)| *given) {
+        bail!("--resume continues with the {what} of the run; drop {dropped}");
     }
-    let dir = run_dir(Some(run).filter(|run| !run.is_empty()))?;
-    let path = dir.join(runs::LAST);
-    let from = Checkpoint::load(&path)?;
+    let dir = match run {
+        "" => runs::newest(&[runs::LAST])?,
+        run => run_dir(Some(run))?,
+    };
+    let from = Checkpoint::load(&trained(&dir, runs::LAST)?)?;
     let corpus = match &args.data {
         Some(path) => {
             let corpus = Corpus::from_file(path)?;
@@ -178,7 +186,7 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
 /// No such run.
 pub fn run_dir(run: Option<&str>) -> Result<PathBuf> {
     let Some(run) = run else {
-        return Ok(runs::newest()?);
+        return Ok(runs::newest(&runs::MODELS)?);
     };
     if Path::new(run).is_dir() {
         return Ok(PathBuf::from(run));
@@ -188,6 +196,29 @@ pub fn run_dir(run: Option<&str>) -> Result<PathBuf> {
         bail!("there is no run {run}: {} does not exist", dir.display());
     }
     Ok(dir)
+}
+
+/// Returns the path of a file that a training leaves in the folder of its run.
+///
+/// # Errors
+///
+/// A run without it, such as an imported one.
+pub(crate) fn trained(dir: &Path, file: &str) -> Result<PathBuf> {
+    let path = dir.join(file);
+    if path.is_file() {
+        return Ok(path);
+    }
+    if Checkpoint::load(&runs::best_checkpoint(dir)?)?.is_imported() {
+        bail!(
+            "{} is an imported run, without the {file} of a training; it can be exported, sampled \
+             and scored",
+            dir.display()
+        );
+    }
+    bail!(
+        "{} has no {file}; expected the whole folder of a run",
+        dir.display()
+    );
 }
 
 /// Trains on a device, from the plan to the last sentence.

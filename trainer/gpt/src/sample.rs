@@ -1,8 +1,8 @@
 //! Text from a checkpoint, made as a board makes it: int8 blob, runtime, sampler.
 
 use anyhow::{Context, Result};
-use checkpoint::{AlignedBytes, Checkpoint, Vocabulary, blob};
-use runtime::{Model, Provenance, Sampler, Session, Settings};
+use checkpoint::{Blob, Checkpoint, Vocabulary, blob};
+use runtime::{Model, Sampler, Session, Settings};
 
 /// Prompt of the samples during and after training.
 pub const PROMPT: &str = "ROMEO:\n";
@@ -12,16 +12,13 @@ pub const PROMPT: &str = "ROMEO:\n";
 /// # Errors
 ///
 /// Weights that do not make a blob.
-pub fn blob(from: &Checkpoint) -> Result<AlignedBytes> {
-    let provenance = Provenance {
-        run: &from.run,
-        corpus_sha256: from.corpus_sha256,
-        step: u32::try_from(from.step).unwrap_or(u32::MAX),
-        seed: from.seed,
-        dev_f32: from.deployed_dev() as f32,
-        dev_blob: f32::NAN,
-    };
-    Ok(blob::write(&from.config, &from.vocab, from.deployed(), provenance)?.bytes)
+pub fn blob(from: &Checkpoint) -> Result<Blob> {
+    Ok(blob::write(
+        &from.config,
+        &from.vocab,
+        from.deployed(),
+        from.provenance(),
+    )?)
 }
 
 /// Continues `prompt` by `len` tokens; the result starts with the prompt.
@@ -36,7 +33,7 @@ pub fn from_checkpoint(
     seed: u64,
     len: usize,
 ) -> Result<String> {
-    let bytes = blob(from)?;
+    let bytes = blob(from)?.bytes;
     let model = Model::from_bytes(&bytes)?;
     let mut state = vec![0; model.state_words()];
     let mut session = Session::new(&model, &mut state)?;
