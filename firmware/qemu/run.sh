@@ -3,7 +3,8 @@
 #
 # defmt frames leave QEMU on its standard output, so the serial port takes the terminal itself and
 # the frames go to a file beside the ELF, for: defmt-print -e ELF < defmt.bin
-# Without a terminal the serial port is standard input and output, and the end of input quits.
+# Without a terminal the serial port is standard input and output. After the end of input the board
+# may finish what it was told: QEMU quits when it has said nothing for three seconds.
 set -eu
 elf=$1
 log=${elf%/*}/defmt.bin
@@ -26,7 +27,16 @@ else
     qemu-system-arm "$@" -monitor none -chardev pipe,id=uart,path="$pipes/uart" \
         -serial chardev:uart </dev/null >"$log" &
     qemu=$!
-    trap 'kill $qemu; rm -r "$pipes"' EXIT
-    cat "$pipes/uart.out" &
+    tee "$pipes/said" <"$pipes/uart.out" &
+    tee=$!
+    trap 'kill $qemu $tee 2>/dev/null; rm -r "$pipes"' EXIT
     cat >"$pipes/uart.in"
+    # It says something at boot, so nothing at all means that it is still on the way there.
+    before=
+    now=0
+    while kill -0 $qemu 2>/dev/null && { [ "$now" = 0 ] || [ "$now" != "$before" ]; }; do
+        before=$now
+        sleep 3
+        now=$(wc -c 2>/dev/null <"$pipes/said" || echo 0)
+    done
 fi

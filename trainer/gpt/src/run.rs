@@ -272,6 +272,7 @@ pub fn interruption() -> Arc<AtomicBool> {
         if flag.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
+        eprintln!("\nfinishing the step and saving; Ctrl-C again stops without saving");
     });
     stop
 }
