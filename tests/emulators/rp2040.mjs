@@ -87,10 +87,7 @@ function start(before) {
   if (options.usb) {
     const cdc = new USBCDC(mcu.usbCtrl);
     cdc.onSerialData = (bytes) => sent.push(...bytes);
-    // rp2040js would answer at once with an empty packet, for ever; a host waits for bytes.
-    mcu.usbCtrl.onEndpointRead = (endpoint, size) => {
-      if (endpoint === cdc.outEndpoint) wanted = { endpoint, size };
-    };
+    patchUsb(cdc);
   } else {
     mcu.uart[0].onByte = (byte) => sent.push(byte);
   }
@@ -108,6 +105,8 @@ function slice() {
       const untilByte = typed.length ? Math.max(nextByteAt - clock.nanos, 1) : Infinity;
       const untilAlarm = clock.nanosToNextAlarm > 0 ? clock.nanosToNextAlarm : Infinity;
       clock.tick(Math.min(untilByte, untilAlarm));
+      // rp2040js 1.4.1 does not wake a core for its tick.
+      if (core.pendingSystick && core.checkForInterrupts()) core.waiting = false;
     } else {
       clock.tick((core.executeInstruction() * 1e9) / mcu.clkSys);
     }
@@ -115,9 +114,9 @@ function slice() {
       if (!options.usb) {
         mcu.uart[0].feedByte(typed.shift());
       } else if (wanted) {
-        const { endpoint, size } = wanted;
+        const take = wanted;
         wanted = null;
-        mcu.usbCtrl.endpointReadDone(endpoint, Uint8Array.from(typed.splice(0, size)));
+        take();
       }
       nextByteAt = clock.nanos + NS_PER_BYTE;
     }
@@ -206,5 +205,27 @@ function patchUart(uart) {
     if (offset === DATA) uart.interruptStatus |= TX_INTERRUPT;
     if (offset !== RSR && offset !== DMACR) write(offset, value);
     if (offset === DATA) uart.checkInterrupts();
+  };
+}
+
+/// rp2040js 1.4.1 asks the device for what CDC has the interface asked for, and says at once that an
+/// empty packet has filled a buffer; a host waits for bytes.
+function patchUsb(cdc) {
+  const [AVAILABLE, OUT_CONTROL] = [1 << 10, 0x84];
+  const setup = mcu.usbCtrl.sendSetupPacket.bind(mcu.usbCtrl);
+  mcu.usbCtrl.sendSetupPacket = (packet) => {
+    const [CLASS_TO_DEVICE, CLASS_TO_INTERFACE] = [0x20, 0x21];
+    if (packet[0] === CLASS_TO_DEVICE) packet[0] = CLASS_TO_INTERFACE;
+    setup(packet);
+  };
+  mcu.usbCtrl.onEndpointRead = (endpoint, size) => {
+    if (endpoint !== cdc.outEndpoint) return;
+    const at = OUT_CONTROL + 8 * endpoint;
+    const control = mcu.usbDPRAMView.getUint32(at, true);
+    mcu.usbDPRAMView.setUint32(at, control | AVAILABLE, true);
+    wanted = () => {
+      mcu.usbDPRAMView.setUint32(at, control, true);
+      mcu.usbCtrl.finishRead(endpoint, Uint8Array.from(typed.splice(0, size)));
+    };
   };
 }
