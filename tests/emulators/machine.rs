@@ -166,28 +166,21 @@ impl Machine {
         if built.contains(&elf) {
             return Ok(elf);
         }
-        let folder = root().join("firmware").join(recipe.name);
-        let target = root().join("firmware/target");
-        let output = Command::new("cargo")
-            .args(["build", "--release", "--target", recipe.target])
-            .args(["--features", recipe.features, "--features", feature])
-            .arg("--target-dir")
-            .arg(&target)
-            .current_dir(&folder)
-            .env("CHAPBOOK_MODEL", model)
-            // These override what the board's .cargo/config.toml says.
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .env_remove("CARGO_BUILD_TARGET")
-            .output()
-            .context("cannot run cargo")?;
-        ensure!(
-            output.status.success(),
-            "cargo build in {} failed:\n{}",
-            folder.display(),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let binary = target.join(recipe.target).join("release").join(recipe.name);
+        let binary = cargo_build(
+            recipe.name,
+            &[
+                "--target",
+                recipe.target,
+                "--features",
+                recipe.features,
+                "--features",
+                feature,
+            ],
+            model.as_ref(),
+        )?
+        .join(recipe.target)
+        .join("release")
+        .join(recipe.name);
         fs::copy(binary, &elf)?;
         built.push(elf.clone());
         Ok(elf)
@@ -201,24 +194,8 @@ impl Machine {
 ///
 /// If cargo fails, or the program does not end well within a minute.
 pub fn example(name: &str) -> Result<String> {
-    let folder = root().join("firmware/examples");
-    let target = root().join("firmware/target");
-    let output = Command::new("cargo")
-        .args(["build", "--release", "--bin", name, "--target-dir"])
-        .arg(&target)
-        .current_dir(&folder)
-        .env("CHAPBOOK_MODEL", root().join("firmware/model/pocket.bin"))
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env_remove("CARGO_BUILD_TARGET")
-        .output()
-        .context("cannot run cargo")?;
-    ensure!(
-        output.status.success(),
-        "cargo build in {} failed:\n{}",
-        folder.display(),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let model = root().join("firmware/model/pocket.bin");
+    let target = cargo_build("examples", &["--bin", name], model.as_os_str())?;
     let elf = target.join("thumbv7em-none-eabihf/release").join(name);
     let output = Command::new("timeout")
         .args(["60", "qemu-system-arm", "-M", "mps2-an386"])
@@ -231,6 +208,31 @@ pub fn example(name: &str) -> Result<String> {
     let printed = String::from_utf8(output.stdout)?;
     ensure!(output.status.success(), "{name} failed after {printed:?}");
     Ok(printed)
+}
+
+/// Has cargo build a package of the boards around a model and returns its target folder.
+fn cargo_build(package: &str, arguments: &[&str], model: &OsStr) -> Result<PathBuf> {
+    let folder = root().join("firmware").join(package);
+    let target = root().join("firmware/target");
+    let output = Command::new("cargo")
+        .args(["build", "--release", "--target-dir"])
+        .arg(&target)
+        .args(arguments)
+        .current_dir(&folder)
+        .env("CHAPBOOK_MODEL", model)
+        // These override what the board's .cargo/config.toml says.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET")
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo build in {} failed:\n{}",
+        folder.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(target)
 }
 
 /// Returns the blob with its weights in the order of a target's core; what is no model, as it is.
@@ -273,7 +275,7 @@ impl Firmware {
     pub fn boot(&self) -> Result<Chat> {
         match self.machine.recipe().qemu {
             Some(name) => self.boot_qemu(name, &[]),
-            None => self.boot_pico(),
+            None => self.boot_pico(&[]),
         }
     }
 
@@ -286,6 +288,16 @@ impl Firmware {
         let name = self.machine.recipe().qemu;
         let name = name.context("only QEMU counts instructions")?;
         self.boot_qemu(name, &["-icount", "shift=0"])
+    }
+
+    /// Boots it with its USB serial port, which is silent until the host has found it, for a line.
+    ///
+    /// # Errors
+    ///
+    /// As [`Firmware::boot`], or if this is not a board with such a port.
+    pub fn boot_usb(&self) -> Result<Chat> {
+        ensure!(self.machine == Machine::Pico, "only the Pico has USB");
+        self.boot_pico(&["--usb"])
     }
 
     /// Returns the ELF file.
@@ -345,7 +357,7 @@ impl Firmware {
         Ok(Chat::new(emulator, input, line, Some(socket)))
     }
 
-    fn boot_pico(&self) -> Result<Chat> {
+    fn boot_pico(&self, extra: &[&str]) -> Result<Chat> {
         let folder = root().join("tests/emulators");
         ensure!(
             folder.join("node_modules/rp2040js").is_dir(),
@@ -355,7 +367,8 @@ impl Firmware {
         command
             .arg(folder.join("rp2040.mjs"))
             .arg(&self.elf)
-            .args([OsStr::new("--defmt"), self.frames().as_os_str()]);
+            .args([OsStr::new("--defmt"), self.frames().as_os_str()])
+            .args(extra);
         if !self.embedded {
             let at = format!("{:#x}", self.machine.recipe().model_at);
             command.args([OsStr::new("--model"), self.model.as_os_str()]);

@@ -1,6 +1,7 @@
 //! Emulated boards: build the firmware around a blob, boot it and talk to it.
 
 mod chat;
+pub mod host;
 pub mod machine;
 
 pub use chat::Chat;

@@ -8,10 +8,10 @@
 //! thousand times; the logits hash at its end has to be the host's.
 
 use anyhow::{Context, Result, ensure};
-use app::generate::{self, Request};
-use parity::emulators::Machine;
+use app::generate::Request;
+use parity::emulators::{Machine, host};
 use parity::shapes::{PLAIN, random_blob};
-use runtime::{Config, Model, Session, Vocab};
+use runtime::Config;
 
 const CONFIG: Config = Config {
     vocab_size: 65,
@@ -54,17 +54,11 @@ fn soak(machine: Machine, len: u32) -> Result<()> {
     }
     let stats = chat.ask("/stats")?;
 
-    let model = Model::from_bytes(&blob)?;
-    let mut state = vec![0; model.config().state_words()];
-    let mut session = Session::new(&model, &mut state)?;
-    let mut buffer = [0; Vocab::encode_len("ROMEO:".len())];
-    let (tokens, _) = app::prompt::encode("ROMEO:", model.vocab(), &mut buffer);
     let request = Request {
         len,
         ..Request::default()
     };
-    let mut known = String::new();
-    let hash = generate::text(&mut session, tokens, request, |c| known.push(c))?;
+    let (known, hash) = host::text(&blob, "ROMEO:", request)?;
     let same = known.chars().zip(text.chars()).take_while(|(a, b)| a == b);
     let same = same.count();
     ensure!(

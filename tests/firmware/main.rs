@@ -1,0 +1,10 @@
+//! The firmware in emulators: the text and the logits hash are the host's, and the serial line
+//! takes whatever is typed.
+//!
+//! The tests need QEMU, node and rp2040js, which `tools/check` installs.
+
+mod faults;
+mod sizes;
+mod support;
+mod texts;
+mod typing;
