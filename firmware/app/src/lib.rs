@@ -14,6 +14,7 @@ pub mod line;
 mod log;
 mod panic;
 pub mod prompt;
+mod received;
 mod repl;
 mod report;
 mod settings;
@@ -29,6 +30,7 @@ pub use board::{
     Board, Chip, Memory, RECORD_LEN, Reset, Resets, Stack, StoreError, TYPE_AHEAD_BYTES,
 };
 pub use panic::PanicLine;
+pub use received::{Overrun, Received};
 pub use repl::PROMPT;
 
 /// Runs the REPL over the model in `blob` with `state` as its RAM.

@@ -1,16 +1,16 @@
-//! Clock, watchdog.
+//! Clock, watchdog, the bare transmitter.
 
-use app::{Chip, Resets, Stack};
+use app::Chip;
 use embassy_stm32::peripherals::IWDG;
 use embassy_stm32::wdg::IndependentWatchdog;
-use embassy_stm32::{Config, Peri, rcc, time};
+use embassy_stm32::{Config, Peri, pac, rcc, time};
 use embassy_time::Instant;
 
 /// The watchdog counts a clock of 32 kHz that is off by up to a half.
 const WATCHDOG_MS: u32 = 8_000;
 
 /// Clock of the core.
-pub const CORE_HZ: u32 = 96_000_000;
+const CORE_HZ: u32 = 96_000_000;
 
 /// Returns the clocks: the crystal of 25 MHz, multiplied to 96 MHz.
 pub fn clocks() -> Config {
@@ -33,18 +33,14 @@ pub fn clocks() -> Config {
 }
 
 /// The chip.
-pub struct Device {
-    watchdog: IndependentWatchdog<'static, IWDG>,
-    resets: Resets,
-}
+pub struct Device(IndependentWatchdog<'static, IWDG>);
 
 impl Device {
     /// Starts the watchdog.
     pub fn new(watchdog: Peri<'static, IWDG>) -> Self {
         let mut watchdog = IndependentWatchdog::new(watchdog, WATCHDOG_MS * 1_000);
         watchdog.unleash();
-        let resets = chip::resets::count();
-        Self { watchdog, resets }
+        Self(watchdog)
     }
 }
 
@@ -57,23 +53,17 @@ impl Chip for Device {
         CORE_HZ
     }
 
-    fn idle(&mut self) {
-        chip::cortex::idle();
-    }
-
     fn feed(&mut self) {
-        self.watchdog.pet();
+        self.0.pet();
     }
 
     fn watchdog_ms(&self) -> Option<u32> {
         Some(WATCHDOG_MS)
     }
+}
 
-    fn stack(&self) -> Option<Stack> {
-        Some(chip::stack::used())
-    }
-
-    fn resets(&self) -> Resets {
-        self.resets
-    }
+/// Sends a byte by the bare transmitter of USART1.
+pub fn put(byte: u8) {
+    while !pac::USART1.sr().read().txe() {}
+    pac::USART1.dr().write(|data| data.set_dr(u16::from(byte)));
 }

@@ -1,4 +1,5 @@
-//! WeAct Black Pill (STM32F411CE, Cortex-M4F): serial line on PA9 (out) and PA10 (in) at 115200 baud, LED on PC13, logs by RTT.
+//! WeAct Black Pill (STM32F411CE, Cortex-M4F): serial line on PA9 (out) and PA10 (in) at 115200 baud,
+//! LED on PC13, logs by RTT.
 
 #![no_std]
 #![no_main]
@@ -9,9 +10,6 @@ compile_error!(
 );
 
 mod device;
-mod serial;
-
-use core::panic::PanicInfo;
 
 use defmt_rtt as _;
 use embassy_stm32::gpio::{Level, Output, Speed};
@@ -22,7 +20,6 @@ use static_cell::ConstStaticCell;
 /// RAM for the model's state: 128 KiB less 48 KiB for stack, queues and the line editor.
 const STATE_WORDS: usize = (128 - 48) * 1024 / 4;
 static STATE: ConstStaticCell<[u32; STATE_WORDS]> = ConstStaticCell::new([0; STATE_WORDS]);
-static MEMORY: ConstStaticCell<app::Memory> = ConstStaticCell::new(app::Memory::new());
 static RX: ConstStaticCell<[u8; 2048]> = ConstStaticCell::new([0; 2048]);
 static TX: ConstStaticCell<[u8; 256]> = ConstStaticCell::new([0; 256]);
 chip::embed_model!();
@@ -33,36 +30,17 @@ embassy_stm32::bind_interrupts!(struct Interrupts {
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    chip::stack::paint();
+    chip::stack::prepare();
     let p = embassy_stm32::init(device::clocks());
-    defmt::info!("boot");
-    let core = cortex_m::Peripherals::take().expect("taken once");
-    chip::cortex::start_ticks(core.SYST, device::CORE_HZ);
     let (tx, rx, config) = (TX.take(), RX.take(), Config::default());
     let uart = BufferedUart::new(p.USART1, p.PA10, p.PA9, tx, rx, Interrupts, config);
     let board = app::Board {
         name: "blackpill",
-        serial: serial::Serial(uart.expect("115200 baud can be divided from the clock")),
+        serial: uart.expect("115200 baud can be divided from the clock"),
         led: chip::led::ActiveLow(Output::new(p.PC13, Level::High, Speed::Low)),
         chip: device::Device::new(p.IWDG),
     };
-    app::run(board, chip::model::region(), MEMORY.take(), STATE.take());
-    cortex_m::peripheral::SCB::sys_reset()
+    chip::run(board, STATE.take())
 }
 
-/// The tick wakes the core, no more.
-#[cortex_m_rt::exception]
-fn SysTick() {}
-
-/// What a fault of the core comes to, see `chip::cortex`.
-#[unsafe(no_mangle)]
-extern "C" fn chapbook_fault(sp: usize) -> ! {
-    chip::fault(&mut serial::Raw, sp)
-}
-
-#[panic_handler]
-fn panic(info: &PanicInfo) -> ! {
-    cortex_m::interrupt::disable();
-    defmt::error!("panic");
-    chip::panic(&mut serial::Raw, info)
-}
+chip::handlers!(device::put);

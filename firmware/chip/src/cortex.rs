@@ -1,12 +1,71 @@
-//! Cortex-M: sleeping, stack limit, and the handler of a fault that no stack is left for.
+//! Cortex-M: sleeping, and the handler of a fault that no stack is left for.
 
+use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
+
+/// A chip that leaves sleeping, stack and resets to what all cores have in common.
+pub(crate) struct Cortex<C> {
+    chip: C,
+    resets: Resets,
+}
+
+impl<C: Chip> Cortex<C> {
+    /// Counts this start and starts the ticks.
+    pub(crate) fn new(chip: C) -> Self {
+        let core = cortex_m::Peripherals::take().expect("taken once");
+        start_ticks(core.SYST, chip.core_hz());
+        let resets = crate::resets::count();
+        Self { chip, resets }
+    }
+}
+
+impl<C: Chip> Chip for Cortex<C> {
+    fn micros(&mut self) -> u64 {
+        self.chip.micros()
+    }
+
+    fn core_hz(&self) -> u32 {
+        self.chip.core_hz()
+    }
+
+    fn idle(&mut self) {
+        idle();
+    }
+
+    fn feed(&mut self) {
+        self.chip.feed();
+    }
+
+    fn watchdog_ms(&self) -> Option<u32> {
+        self.chip.watchdog_ms()
+    }
+
+    fn entropy(&mut self) -> Option<u64> {
+        self.chip.entropy()
+    }
+
+    fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
+        self.chip.load(record)
+    }
+
+    fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
+        self.chip.save(record)
+    }
+
+    fn stack(&self) -> Option<Stack> {
+        Some(crate::stack::used())
+    }
+
+    fn resets(&self) -> Resets {
+        self.resets
+    }
+}
 
 /// Wakes the core 25 times a second, so that it feeds the watchdog while it waits for a byte.
 ///
 /// `core_hz` is at most 419 MHz, for the counter has 24 bits.
-pub fn start_ticks(mut syst: SYST, core_hz: u32) {
+fn start_ticks(mut syst: SYST, core_hz: u32) {
     syst.set_clock_source(SystClkSource::Core);
     syst.set_reload(core_hz / 25 - 1);
     syst.clear_current();
@@ -17,16 +76,6 @@ pub fn start_ticks(mut syst: SYST, core_hz: u32) {
 /// Sleeps until the next interrupt.
 pub fn idle() {
     cortex_m::asm::wfi();
-}
-
-/// Has the core stop at the end of the stack by itself.
-#[cfg(armv8m)]
-pub fn limit_stack() {
-    unsafe extern "C" {
-        static _stack_end: u8;
-    }
-    // SAFETY: the stack pointer is above the limit.
-    unsafe { cortex_m::register::msplim::write((&raw const _stack_end).addr() as u32) };
 }
 
 // The core has come here with a stack pointer that may be of no use, so the handler begins with the

@@ -1,50 +1,43 @@
-//! What the boards share below the REPL: the stack, the resets, the faults and the model's region.
+//! What the boards with a Cortex-M share below the REPL: the stack, the resets, the faults and the
+//! model's region.
 //!
 //! A board's linker script puts the stack at the bottom of RAM, so that an overflow leaves RAM and
 //! faults at once instead of writing over variables.
 
+#![cfg(target_os = "none")]
 #![no_std]
 
-#[cfg(target_arch = "arm")]
-pub mod cortex;
+mod cortex;
+mod fault;
 pub mod led;
-pub mod model;
-pub mod resets;
+mod model;
+mod resets;
 pub mod stack;
 
-use core::fmt::Write;
-use core::panic::PanicInfo;
+pub use cortex::idle;
+pub use fault::{fault, panic};
 
-use app::{PanicLine, Reset};
+use app::{Board, Chip, Memory};
+use cortex_m::peripheral::SCB;
+use embedded_hal::digital::OutputPin;
+use embedded_io::{Read, ReadReady, Write};
+use static_cell::ConstStaticCell;
 
-/// Says a panic in one line and waits for the watchdog to start the chip over.
-pub fn panic(out: &mut impl Write, info: &PanicInfo<'_>) -> ! {
-    resets::announce(Reset::Panic);
-    let _ = write!(out, "{}", PanicLine(info));
-    starve()
-}
-
-/// Says a fault of the core in one line and waits for the watchdog to start the chip over.
-///
-/// `sp` is the stack pointer at the fault.
-pub fn fault(out: &mut impl Write, sp: usize) -> ! {
-    if stack::is_spent(sp) {
-        resets::announce(Reset::Stack);
-        let size = stack::size();
-        let _ = write!(
-            out,
-            "\r\n(the stack of {size} bytes overflowed; starting over)\r\n"
-        );
-    } else {
-        resets::announce(Reset::Fault);
-        let _ = write!(out, "\r\n(a fault of the core; starting over)\r\n");
-    }
-    starve()
-}
-
-/// Waits for the watchdog; the line that was written leaves the transmitter meanwhile.
-fn starve() -> ! {
-    loop {
-        core::hint::spin_loop();
-    }
+/// Runs the REPL over the model in its region, with `state` as its RAM; to be called once.
+pub fn run<S, L, C>(board: Board<S, L, C>, state: &mut [u32]) -> !
+where
+    S: Read + ReadReady + Write,
+    L: OutputPin,
+    C: Chip,
+{
+    static MEMORY: ConstStaticCell<Memory> = ConstStaticCell::new(Memory::new());
+    defmt::info!("boot");
+    let board = Board {
+        name: board.name,
+        serial: board.serial,
+        led: board.led,
+        chip: cortex::Cortex::new(board.chip),
+    };
+    app::run(board, model::region(), MEMORY.take(), state);
+    SCB::sys_reset()
 }

@@ -7,7 +7,7 @@ unsafe extern "C" {
 }
 
 /// Returns the bytes of the model's region, whatever lies there.
-pub fn region() -> &'static [u8] {
+pub(crate) fn region() -> &'static [u8] {
     let start = &raw const __model_start;
     let len = (&raw const __model_end).addr() - start.addr();
     // SAFETY: the linker script reserves this flash, which is mapped and never written while the

@@ -46,7 +46,7 @@ fn write(record: Record) {
 }
 
 /// Counts this start; to be called once, early.
-pub fn count() -> Resets {
+pub(crate) fn count() -> Resets {
     let record = read();
     let resets = if record.is_good() {
         Resets {
@@ -66,7 +66,7 @@ pub fn count() -> Resets {
 }
 
 /// Notes why the chip is about to start over.
-pub fn announce(reason: Reset) {
+pub(crate) fn announce(reason: Reset) {
     let record = read();
     let count = if record.is_good() { record.count } else { 0 };
     let reason = match reason {

@@ -16,22 +16,28 @@ unsafe extern "C" {
 }
 
 /// Returns the bytes of the stack.
-pub fn size() -> usize {
+pub(crate) fn size() -> usize {
     top() - bottom()
 }
 
-/// Paints the stack below the caller's frame; to be called once, first of all.
-pub fn paint() {
+/// Paints the stack below the caller's frame and, where the core can, has it stop at the stack's end
+/// by itself; to be called once, first of all.
+pub fn prepare() {
     let end = stack_pointer() - SPENT;
     for address in (bottom()..end).step_by(4) {
         // SAFETY: this is stack below every frame in use, with room for this function's own and for
         // an interrupt's.
         unsafe { ptr::with_exposed_provenance_mut::<u32>(address).write_volatile(PAINT) };
     }
+    #[cfg(armv8m)]
+    // SAFETY: the stack pointer is above the limit.
+    unsafe {
+        cortex_m::register::msplim::write(bottom() as u32);
+    }
 }
 
-/// Returns how much of the stack has been used since [`paint`].
-pub fn used() -> Stack {
+/// Returns how much of the stack has been used since [`prepare`].
+pub(crate) fn used() -> Stack {
     let painted = |&address: &usize| {
         // SAFETY: the stack is memory; a value that changes meanwhile is read as one of the two.
         unsafe { ptr::with_exposed_provenance::<u32>(address).read_volatile() == PAINT }
@@ -44,7 +50,7 @@ pub fn used() -> Stack {
 }
 
 /// Returns whether a fault at this stack pointer is an overflow.
-pub fn is_spent(sp: usize) -> bool {
+pub(crate) fn is_spent(sp: usize) -> bool {
     sp < bottom() + SPENT
 }
 
@@ -57,16 +63,5 @@ fn top() -> usize {
 }
 
 fn stack_pointer() -> usize {
-    let sp: usize;
-    #[cfg(target_arch = "arm")]
-    // SAFETY: only a register is read.
-    unsafe {
-        core::arch::asm!("mov {}, sp", out(reg) sp, options(nomem, nostack));
-    }
-    #[cfg(target_arch = "riscv32")]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!("mv {}, sp", out(reg) sp, options(nomem, nostack));
-    }
-    sp
+    cortex_m::register::msp::read() as usize
 }

@@ -2,42 +2,22 @@
 
 use core::cell::RefCell;
 
+use app::{Overrun, Received};
 use critical_section::Mutex;
-use embedded_io::{ErrorKind, ErrorType, Read, ReadReady, Write};
+use embedded_io::{ErrorType, Read, ReadReady, Write};
 use esp_hal::peripherals::UART0;
 use esp_hal::uart::{Uart, UartInterrupt};
 use esp_hal::{Blocking, handler};
-use heapless::Deque;
 
 struct Line {
     uart: Option<Uart<'static, Blocking>>,
-    received: Deque<u8, 2048>,
-    lost: bool,
+    received: Received<2048>,
 }
 
 static LINE: Mutex<RefCell<Line>> = Mutex::new(RefCell::new(Line {
     uart: None,
-    received: Deque::new(),
-    lost: false,
+    received: Received::new(),
 }));
-
-/// Bytes were lost, because the device or the queue was full.
-#[derive(Debug)]
-pub struct Overrun;
-
-impl core::fmt::Display for Overrun {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("bytes were lost in the receiver")
-    }
-}
-
-impl core::error::Error for Overrun {}
-
-impl embedded_io::Error for Overrun {
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Other
-    }
-}
 
 /// The serial port.
 pub struct Serial(());
@@ -58,7 +38,6 @@ fn receive() {
         let Line {
             uart: Some(uart),
             received,
-            lost,
         } = &mut *LINE.borrow_ref_mut(cs)
         else {
             return;
@@ -68,10 +47,10 @@ fn receive() {
             match uart.read_buffered(&mut bytes) {
                 Ok(count) => {
                     for &byte in &bytes[..count] {
-                        *lost |= received.push_back(byte).is_err();
+                        received.push(byte);
                     }
                 }
-                Err(_) => *lost = true,
+                Err(_) => received.lose(),
             }
         }
         uart.clear_interrupts(UartInterrupt::RxFifoFull | UartInterrupt::RxTimeout);
@@ -84,31 +63,14 @@ impl ErrorType for Serial {
 
 impl ReadReady for Serial {
     fn read_ready(&mut self) -> Result<bool, Overrun> {
-        critical_section::with(|cs| {
-            let line = LINE.borrow_ref(cs);
-            Ok(!line.received.is_empty() || line.lost)
-        })
+        critical_section::with(|cs| Ok(LINE.borrow_ref(cs).received.is_ready()))
     }
 }
 
 impl Read for Serial {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Overrun> {
-        while !self.read_ready()? {}
-        critical_section::with(|cs| {
-            let line = &mut *LINE.borrow_ref_mut(cs);
-            let mut count = 0;
-            while count < bytes.len() {
-                let Some(byte) = line.received.pop_front() else {
-                    break;
-                };
-                bytes[count] = byte;
-                count += 1;
-            }
-            if count == 0 && core::mem::take(&mut line.lost) {
-                return Err(Overrun);
-            }
-            Ok(count)
-        })
+        while !bytes.is_empty() && !self.read_ready()? {}
+        critical_section::with(|cs| LINE.borrow_ref_mut(cs).received.take(bytes))
     }
 }
 

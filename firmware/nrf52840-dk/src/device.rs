@@ -1,6 +1,6 @@
 //! Clock, watchdog, noise and the flash that keeps settings.
 
-use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
+use app::{Chip, RECORD_LEN, StoreError};
 use embassy_nrf::Peri;
 use embassy_nrf::mode::Blocking;
 use embassy_nrf::nvmc::{Nvmc, PAGE_SIZE};
@@ -11,7 +11,7 @@ use embassy_time::Instant;
 use embedded_storage::nor_flash::{NorFlash, ReadNorFlash};
 
 /// Clock of the core.
-pub const CORE_HZ: u32 = 64_000_000;
+const CORE_HZ: u32 = 64_000_000;
 const WATCHDOG_MS: u32 = 8_000;
 /// Where settings are kept: the last page.
 const PLACE: u32 = 0x10_0000 - PAGE_SIZE as u32;
@@ -22,7 +22,6 @@ pub struct Device {
     watchdog: Option<WatchdogHandle>,
     rng: Rng<'static, Blocking>,
     flash: Nvmc<'static>,
-    resets: Resets,
 }
 
 impl Device {
@@ -39,7 +38,6 @@ impl Device {
             watchdog: started.ok().map(|(_, [handle])| handle),
             rng: Rng::new_blocking(rng),
             flash: Nvmc::new(flash),
-            resets: chip::resets::count(),
         }
     }
 }
@@ -51,10 +49,6 @@ impl Chip for Device {
 
     fn core_hz(&self) -> u32 {
         CORE_HZ
-    }
-
-    fn idle(&mut self) {
-        chip::cortex::idle();
     }
 
     fn feed(&mut self) {
@@ -82,13 +76,5 @@ impl Chip for Device {
         (self.flash.erase(PLACE, PLACE + PAGE_SIZE as u32))
             .and_then(|()| self.flash.write(PLACE, record))
             .map_err(|_| StoreError::Failed)
-    }
-
-    fn stack(&self) -> Option<Stack> {
-        Some(chip::stack::used())
-    }
-
-    fn resets(&self) -> Resets {
-        self.resets
     }
 }

@@ -12,8 +12,6 @@ compile_error!(
 mod device;
 mod serial;
 
-use core::panic::PanicInfo;
-
 use defmt_rtt as _;
 use embassy_nrf::buffered_uarte::{BufferedUarte, InterruptHandler};
 use embassy_nrf::gpio::{Level, Output, OutputDrive};
@@ -24,7 +22,6 @@ use static_cell::ConstStaticCell;
 /// RAM for the model's state: 256 KiB less 48 KiB for stack, queues and the line editor.
 const STATE_WORDS: usize = (256 - 48) * 1024 / 4;
 static STATE: ConstStaticCell<[u32; STATE_WORDS]> = ConstStaticCell::new([0; STATE_WORDS]);
-static MEMORY: ConstStaticCell<app::Memory> = ConstStaticCell::new(app::Memory::new());
 static RX: ConstStaticCell<[u8; 2048]> = ConstStaticCell::new([0; 2048]);
 static TX: ConstStaticCell<[u8; 256]> = ConstStaticCell::new([0; 256]);
 chip::embed_model!();
@@ -35,11 +32,8 @@ embassy_nrf::bind_interrupts!(struct Interrupts {
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    chip::stack::paint();
+    chip::stack::prepare();
     let p = embassy_nrf::init(Default::default());
-    defmt::info!("boot");
-    let core = cortex_m::Peripherals::take().expect("taken once");
-    chip::cortex::start_ticks(core.SYST, device::CORE_HZ);
     let (tx, rx, config) = (TX.take(), RX.take(), Config::default());
     let uart = BufferedUarte::new(
         p.UARTE0,
@@ -57,27 +51,11 @@ fn main() -> ! {
     let led = Output::new(p.P0_13, Level::High, OutputDrive::Standard);
     let board = app::Board {
         name: "nrf52840-dk",
-        serial: serial::Serial(uart),
+        serial: serial::Serial::new(uart),
         led: chip::led::ActiveLow(led),
         chip: device::Device::new(p.WDT, p.RNG, p.NVMC),
     };
-    app::run(board, chip::model::region(), MEMORY.take(), STATE.take());
-    cortex_m::peripheral::SCB::sys_reset()
+    chip::run(board, STATE.take())
 }
 
-/// The tick wakes the core, no more.
-#[cortex_m_rt::exception]
-fn SysTick() {}
-
-/// What a fault of the core comes to, see `chip::cortex`.
-#[unsafe(no_mangle)]
-extern "C" fn chapbook_fault(sp: usize) -> ! {
-    chip::fault(&mut serial::Raw, sp)
-}
-
-#[panic_handler]
-fn panic(info: &PanicInfo) -> ! {
-    cortex_m::interrupt::disable();
-    defmt::error!("panic");
-    chip::panic(&mut serial::Raw, info)
-}
+chip::handlers!(serial::put);

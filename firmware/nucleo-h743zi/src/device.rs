@@ -1,17 +1,17 @@
-//! Clock, watchdog, and the flash that keeps settings.
+//! Clock, watchdog, the flash that keeps settings, the bare transmitter.
 
-use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
+use app::{Chip, RECORD_LEN, StoreError};
 use embassy_stm32::flash::{Blocking, Flash};
 use embassy_stm32::peripherals::{FLASH, IWDG1};
 use embassy_stm32::wdg::IndependentWatchdog;
-use embassy_stm32::{Config, Peri, rcc};
+use embassy_stm32::{Config, Peri, pac, rcc};
 use embassy_time::Instant;
 
 /// The watchdog counts a clock of 32 kHz that is off by up to a half.
 const WATCHDOG_MS: u32 = 8_000;
 
 /// Clock of the core.
-pub const CORE_HZ: u32 = 400_000_000;
+const CORE_HZ: u32 = 400_000_000;
 /// Where settings are kept, seen from the start of the flash: the second sector.
 const PLACE: u32 = 128 * 1024;
 const SECTOR: u32 = 128 * 1024;
@@ -42,7 +42,6 @@ pub fn clocks() -> Config {
 pub struct Device {
     watchdog: IndependentWatchdog<'static, IWDG1>,
     flash: Flash<'static, Blocking>,
-    resets: Resets,
 }
 
 impl Device {
@@ -53,7 +52,6 @@ impl Device {
         Self {
             watchdog,
             flash: Flash::new_blocking(flash),
-            resets: chip::resets::count(),
         }
     }
 }
@@ -65,10 +63,6 @@ impl Chip for Device {
 
     fn core_hz(&self) -> u32 {
         CORE_HZ
-    }
-
-    fn idle(&mut self) {
-        chip::cortex::idle();
     }
 
     fn feed(&mut self) {
@@ -88,12 +82,10 @@ impl Chip for Device {
             .and_then(|()| self.flash.blocking_write(PLACE, record))
             .map_err(|_| StoreError::Failed)
     }
+}
 
-    fn stack(&self) -> Option<Stack> {
-        Some(chip::stack::used())
-    }
-
-    fn resets(&self) -> Resets {
-        self.resets
-    }
+/// Sends a byte by the bare transmitter of USART3.
+pub fn put(byte: u8) {
+    while !pac::USART3.isr().read().txe() {}
+    pac::USART3.tdr().write(|data| data.set_dr(u16::from(byte)));
 }

@@ -12,16 +12,13 @@ mod mps2;
 mod register;
 mod uart;
 
-use core::panic::PanicInfo;
-
-use cortex_m::peripheral::{NVIC, SCB};
+use cortex_m::peripheral::NVIC;
 use defmt_semihosting as _;
 use static_cell::ConstStaticCell;
 
 /// RAM for the model's state: 4 MiB less 48 KiB for stack, queues and the line editor.
 const STATE_WORDS: usize = (4096 - 48) * 1024 / 4;
 static STATE: ConstStaticCell<[u32; STATE_WORDS]> = ConstStaticCell::new([0; STATE_WORDS]);
-static MEMORY: ConstStaticCell<app::Memory> = ConstStaticCell::new(app::Memory::new());
 chip::embed_model!();
 
 /// The interrupt of the UART's receiver.
@@ -37,26 +34,20 @@ unsafe impl cortex_m::interrupt::InterruptNumber for UartRx {
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    chip::stack::paint();
-    #[cfg(an505)]
-    chip::cortex::limit_stack();
-    defmt::info!("boot");
+    chip::stack::prepare();
     let serial = uart::Uart::new();
     // SAFETY: no critical section depends on this interrupt being masked.
     unsafe { NVIC::unmask(UartRx) };
-    let peripherals = cortex_m::Peripherals::take().expect("taken once");
-    chip::cortex::start_ticks(peripherals.SYST, map::CLOCK_HZ);
     let board = app::Board {
         name: map::NAME,
         serial,
         led: fpgaio::Led,
-        chip: mps2::Mps2::new(chip::resets::count()),
+        chip: mps2::Mps2::new(),
     };
-    app::run(board, chip::model::region(), MEMORY.take(), STATE.take());
-    SCB::sys_reset()
+    chip::run(board, STATE.take())
 }
 
-/// Without a device crate every interrupt comes here, the tick too, whose work is to wake the core.
+/// Without a device crate every interrupt comes here.
 #[cortex_m_rt::exception]
 unsafe fn DefaultHandler(number: i16) {
     if number == map::UART0_RX {
@@ -75,16 +66,4 @@ unsafe fn NonMaskableInt() -> ! {
     panic!("nothing has fed the watchdog")
 }
 
-/// What a fault of the core comes to, see `chip::cortex`.
-#[unsafe(no_mangle)]
-extern "C" fn chapbook_fault(sp: usize) -> ! {
-    mps2::give_up();
-    chip::fault(&mut uart::Uart::new(), sp)
-}
-
-#[panic_handler]
-fn panic(info: &PanicInfo) -> ! {
-    cortex_m::interrupt::disable();
-    mps2::give_up();
-    chip::panic(&mut uart::Uart::new(), info)
-}
+chip::handlers!(uart::put, mps2::give_up);

@@ -1,6 +1,6 @@
 //! Clock, watchdog and a stand-in for flash.
 
-use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
+use app::{Chip, RECORD_LEN, StoreError};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -48,31 +48,23 @@ pub fn gave_up() -> bool {
 }
 
 /// The chip of an MPS2 board.
-pub struct Mps2 {
-    clock: Clock,
-    resets: Resets,
-}
+pub struct Mps2(Clock);
 
 impl Mps2 {
     /// Starts clock and watchdog.
-    pub fn new(resets: Resets) -> Self {
+    pub fn new() -> Self {
         start_watchdog(WATCHDOG_MS);
-        let clock = Clock::new();
-        Self { clock, resets }
+        Self(Clock::new())
     }
 }
 
 impl Chip for Mps2 {
     fn micros(&mut self) -> u64 {
-        self.clock.micros()
+        self.0.micros()
     }
 
     fn core_hz(&self) -> u32 {
         map::CLOCK_HZ
-    }
-
-    fn idle(&mut self) {
-        chip::cortex::idle();
     }
 
     fn feed(&mut self) {
@@ -101,13 +93,5 @@ impl Chip for Mps2 {
                 .write_volatile(*record)
         };
         Ok(())
-    }
-
-    fn stack(&self) -> Option<Stack> {
-        Some(chip::stack::used())
-    }
-
-    fn resets(&self) -> Resets {
-        self.resets
     }
 }

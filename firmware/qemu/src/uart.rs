@@ -5,9 +5,9 @@
 
 use core::cell::RefCell;
 
+use app::{Overrun, Received};
 use critical_section::Mutex;
-use embedded_io::{ErrorKind, ErrorType, Read, ReadReady, Write};
-use heapless::Deque;
+use embedded_io::{ErrorType, Read, ReadReady, Write};
 
 use crate::map::UART0;
 use crate::register::Register;
@@ -33,33 +33,7 @@ const CTRL_TX_RX_AND_RX_INTERRUPT: u32 = 1 << 0 | 1 << 1 | 1 << 3;
 const INT_RX: u32 = 1 << 1;
 const BAUD_115200: u32 = crate::map::CLOCK_HZ / 115_200;
 
-struct Received {
-    bytes: Deque<u8, QUEUE_LEN>,
-    overrun: bool,
-}
-
-static RECEIVED: Mutex<RefCell<Received>> = Mutex::new(RefCell::new(Received {
-    bytes: Deque::new(),
-    overrun: false,
-}));
-
-/// Bytes were lost, because the device or the queue was full.
-#[derive(Debug)]
-pub struct Overrun;
-
-impl core::fmt::Display for Overrun {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("bytes were lost in the receiver")
-    }
-}
-
-impl core::error::Error for Overrun {}
-
-impl embedded_io::Error for Overrun {
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Other
-    }
-}
+static RECEIVED: Mutex<RefCell<Received<QUEUE_LEN>>> = Mutex::new(RefCell::new(Received::new()));
 
 /// UART0.
 pub struct Uart(());
@@ -79,12 +53,11 @@ pub fn receive() {
     critical_section::with(|cs| {
         let mut received = RECEIVED.borrow_ref_mut(cs);
         while STATE.read() & STATE_RX_FULL != 0 {
-            let byte = DATA.read() as u8;
-            received.overrun |= received.bytes.push_back(byte).is_err();
+            received.push(DATA.read() as u8);
         }
         if STATE.read() & STATE_RX_OVERRUN != 0 {
             STATE.write(STATE_RX_OVERRUN);
-            received.overrun = true;
+            received.lose();
         }
     });
 }
@@ -95,52 +68,28 @@ impl ErrorType for Uart {
 
 impl Read for Uart {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Overrun> {
-        if bytes.is_empty() {
-            return Ok(0);
+        while !bytes.is_empty() && !self.read_ready()? {
+            chip::idle();
         }
-        while matches!(self.read_ready(), Ok(false)) {
-            chip::cortex::idle();
-        }
-        critical_section::with(|cs| {
-            let mut received = RECEIVED.borrow_ref_mut(cs);
-            let mut count = 0;
-            while count < bytes.len() {
-                let Some(byte) = received.bytes.pop_front() else {
-                    break;
-                };
-                bytes[count] = byte;
-                count += 1;
-            }
-            if count == 0 && core::mem::take(&mut received.overrun) {
-                return Err(Overrun);
-            }
-            Ok(count)
-        })
+        critical_section::with(|cs| RECEIVED.borrow_ref_mut(cs).take(bytes))
     }
 }
 
 impl ReadReady for Uart {
     fn read_ready(&mut self) -> Result<bool, Overrun> {
-        critical_section::with(|cs| {
-            let received = RECEIVED.borrow_ref(cs);
-            Ok(!received.bytes.is_empty() || received.overrun)
-        })
+        critical_section::with(|cs| Ok(RECEIVED.borrow_ref(cs).is_ready()))
     }
 }
 
-impl core::fmt::Write for Uart {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let _ = Write::write_all(self, text.as_bytes());
-        Ok(())
-    }
+/// Sends a byte.
+pub fn put(byte: u8) {
+    while STATE.read() & STATE_TX_FULL != 0 {}
+    DATA.write(u32::from(byte));
 }
 
 impl Write for Uart {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Overrun> {
-        for &byte in bytes {
-            while STATE.read() & STATE_TX_FULL != 0 {}
-            DATA.write(u32::from(byte));
-        }
+        bytes.iter().copied().for_each(put);
         Ok(bytes.len())
     }
 

@@ -1,6 +1,6 @@
 //! Clock, watchdog, noise and the flash that keeps settings.
 
-use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
+use app::{Chip, RECORD_LEN, StoreError};
 use embassy_rp::Peri;
 use embassy_rp::flash::{Blocking, ERASE_SIZE, Flash, PAGE_SIZE};
 use embassy_rp::pac;
@@ -12,24 +12,22 @@ use embassy_time::{Duration, Instant};
 const WATCHDOG_MS: u32 = 8_000;
 
 /// The chip of a Pico with `FLASH_LEN` bytes of flash, the last sector of it for settings.
-pub struct Rp<const FLASH_LEN: usize> {
+pub(crate) struct Rp<const FLASH_LEN: usize> {
     watchdog: Watchdog,
     flash: Option<Flash<'static, FLASH, Blocking, FLASH_LEN>>,
-    resets: Resets,
 }
 
 impl<const FLASH_LEN: usize> Rp<FLASH_LEN> {
     const PLACE: u32 = (FLASH_LEN - ERASE_SIZE) as u32;
 
     /// Starts the watchdog.
-    pub fn new(watchdog: Peri<'static, WATCHDOG>, flash: Peri<'static, FLASH>) -> Self {
+    pub(crate) fn new(watchdog: Peri<'static, WATCHDOG>, flash: Peri<'static, FLASH>) -> Self {
         let mut watchdog = Watchdog::new(watchdog);
         watchdog.start(Duration::from_millis(WATCHDOG_MS.into()));
         Self {
             watchdog,
             // Flash is written by functions in the boot ROM, which an emulator may lack.
             flash: has_boot_rom().then(|| Flash::new_blocking(flash)),
-            resets: chip::resets::count(),
         }
     }
 }
@@ -48,10 +46,6 @@ impl<const FLASH_LEN: usize> Chip for Rp<FLASH_LEN> {
 
     fn core_hz(&self) -> u32 {
         embassy_rp::clocks::clk_sys_freq()
-    }
-
-    fn idle(&mut self) {
-        chip::cortex::idle();
     }
 
     fn feed(&mut self) {
@@ -104,18 +98,10 @@ impl<const FLASH_LEN: usize> Chip for Rp<FLASH_LEN> {
             Err(StoreError::Failed)
         }
     }
-
-    fn stack(&self) -> Option<Stack> {
-        Some(chip::stack::used())
-    }
-
-    fn resets(&self) -> Resets {
-        self.resets
-    }
 }
 
 /// Has the watchdog bite soon: nothing else is left to do.
-pub fn hasten() {
+pub(crate) fn hasten() {
     // In half microseconds on the RP2040 (erratum E1), in microseconds on the RP2350.
     pac::WATCHDOG
         .load()

@@ -1,4 +1,5 @@
-//! What Raspberry Pi Pico and Pico 2 share: the serial lines, watchdog, noise and flash.
+//! Raspberry Pi Pico and Pico 2, which differ in chip and memory only: serial lines on USB and on GPIO0
+//! (out) and GPIO1 (in) at 115200 baud, LED on GPIO25, logs by RTT.
 
 #![cfg(target_os = "none")]
 #![no_std]
@@ -7,6 +8,33 @@ mod device;
 mod serial;
 mod usb;
 
-pub use device::{Rp, hasten};
-pub use serial::{Raw, Serial};
-pub use usb::start as start_usb;
+use defmt_rtt as _;
+use embassy_rp::gpio::{Level, Output};
+use embassy_rp::peripherals::UART0;
+use embassy_rp::uart::{BufferedInterruptHandler, BufferedUart, Config};
+use static_cell::ConstStaticCell;
+
+/// 178 ms of bytes at 115200 baud may arrive during one forward pass.
+static RX: ConstStaticCell<[u8; 2048]> = ConstStaticCell::new([0; 2048]);
+static TX: ConstStaticCell<[u8; 256]> = ConstStaticCell::new([0; 256]);
+
+embassy_rp::bind_interrupts!(struct Interrupts {
+    UART0_IRQ => BufferedInterruptHandler<UART0>;
+});
+
+chip::handlers!(serial::put, device::hasten);
+
+/// Runs the REPL on a board of this name with `FLASH_LEN` bytes of flash and `state` for the model.
+pub fn run<const FLASH_LEN: usize>(name: &'static str, state: &mut [u32]) -> ! {
+    let p = embassy_rp::init(Default::default());
+    usb::start(p.USB);
+    let (tx, rx, config) = (TX.take(), RX.take(), Config::default());
+    let uart = BufferedUart::new(p.UART0, p.PIN_0, p.PIN_1, Interrupts, tx, rx, config);
+    let board = app::Board {
+        name,
+        serial: serial::Serial(uart),
+        led: Output::new(p.PIN_25, Level::Low),
+        chip: device::Rp::<FLASH_LEN>::new(p.WATCHDOG, p.FLASH),
+    };
+    chip::run(board, state)
+}

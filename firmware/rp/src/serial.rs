@@ -7,7 +7,7 @@ use embedded_io::{ErrorType, Read, ReadReady, Write};
 use crate::usb;
 
 /// UART0 and the USB serial port.
-pub struct Serial(pub BufferedUart);
+pub(crate) struct Serial(pub(crate) BufferedUart);
 
 impl Serial {
     /// Returns whether embassy has stopped receiving because of an error that nobody has read.
@@ -41,7 +41,7 @@ impl Read for Serial {
             if self.uart_ready()? {
                 return Read::read(&mut self.0, bytes);
             }
-            chip::cortex::idle();
+            chip::idle();
         }
     }
 }
@@ -59,15 +59,8 @@ impl Write for Serial {
     }
 }
 
-/// The bare transmitter of UART0, for when nothing else can be trusted.
-pub struct Raw;
-
-impl core::fmt::Write for Raw {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        for byte in text.bytes() {
-            while pac::UART0.uartfr().read().txff() {}
-            pac::UART0.uartdr().write(|data| data.set_data(byte));
-        }
-        Ok(())
-    }
+/// Sends a byte by the bare transmitter of UART0.
+pub(crate) fn put(byte: u8) {
+    while pac::UART0.uartfr().read().txff() {}
+    pac::UART0.uartdr().write(|data| data.set_data(byte));
 }

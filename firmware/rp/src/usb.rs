@@ -35,7 +35,7 @@ bind_interrupts!(struct Interrupts {
 });
 
 /// Starts the USB serial port.
-pub fn start(usb: Peri<'static, USB>) {
+pub(crate) fn start(usb: Peri<'static, USB>) {
     interrupt::SWI_IRQ_1.set_priority(Priority::P3);
     let spawner = EXECUTOR.start(interrupt::SWI_IRQ_1);
     // There is room for one task, and this is the first.
