@@ -1,0 +1,199 @@
+//! Numbers that are not negative: a mantissa and a power of two.
+
+use core::hint::black_box;
+
+use super::{leading_zeros, magnitude, mul16, shift};
+
+/// A number that is not negative: `mantissa * 2^exponent`, the mantissa 0 or of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    mantissa: u16,
+    exponent: i32,
+}
+
+impl Scale {
+    /// The number 0.
+    pub const ZERO: Self = Self {
+        mantissa: 0,
+        exponent: 0,
+    };
+
+    /// The number 1.
+    pub const ONE: Self = Self {
+        mantissa: 1 << 15,
+        exponent: -15,
+    };
+
+    /// Returns `value * 2^exponent`, cut to 16 bits.
+    #[inline(never)]
+    #[must_use]
+    pub const fn new(value: u32, exponent: i32) -> Self {
+        if value == 0 {
+            return Self::ZERO;
+        }
+        let left = leading_zeros(value);
+        Self {
+            mantissa: ((value << left) >> 16) as u16,
+            exponent: exponent + 16 - left as i32,
+        }
+    }
+
+    /// Returns the mantissa.
+    #[inline]
+    #[must_use]
+    pub const fn mantissa(self) -> u32 {
+        self.mantissa as u32
+    }
+
+    /// Returns the exponent.
+    #[inline]
+    #[must_use]
+    pub const fn exponent(self) -> i32 {
+        self.exponent
+    }
+
+    /// Returns the product, cut to 16 bits.
+    #[must_use]
+    pub const fn mul(self, other: Self) -> Self {
+        let product = self.mantissa as u32 * other.mantissa as u32;
+        Self::new(product, self.exponent + other.exponent)
+    }
+
+    /// Returns the square root of an integer, cut to 16 bits: digit by digit, because small cores
+    /// divide slowly.
+    #[inline(never)]
+    #[must_use]
+    pub fn root(x: u32) -> Self {
+        if x == 0 {
+            return Self::ZERO;
+        }
+        let left = leading_zeros(x) & !1;
+        // A loop of known length would be unrolled, and code is flash.
+        let (mut rest, mut root, mut digit) = (x << left, 0, black_box(1 << 30));
+        while digit != 0 {
+            let next = root + digit;
+            root >>= 1;
+            if rest >= next {
+                rest -= next;
+                root += digit;
+            }
+            digit >>= 2;
+        }
+        Self {
+            mantissa: root as u16,
+            exponent: -(left as i32) / 2,
+        }
+    }
+
+    /// Returns `self * 2^exponent`.
+    #[must_use]
+    pub const fn shl(self, exponent: i32) -> Self {
+        Self {
+            mantissa: self.mantissa,
+            exponent: self.exponent + exponent,
+        }
+    }
+
+    /// Returns `self / divisor`, good to 15 bits; a divisor of 0 counts as 1.
+    #[inline(never)]
+    #[must_use]
+    pub const fn div(self, divisor: Self) -> Self {
+        let divisor = if divisor.mantissa == 0 {
+            Self::ONE
+        } else {
+            divisor
+        };
+        let quotient = match ((self.mantissa as u32) << 16).checked_div(divisor.mantissa as u32) {
+            Some(quotient) => quotient,
+            None => 0,
+        };
+        Self::new(quotient, self.exponent - 16 - divisor.exponent)
+    }
+
+    /// Returns `x * self`, to the nearest; saturates.
+    #[inline]
+    #[must_use]
+    pub const fn apply(self, x: i32) -> i32 {
+        shift(self.mul_mantissa(x), -(self.exponent + 16))
+    }
+
+    /// Replaces each number by [`Scale::apply`] of it; returns the largest [`magnitude`].
+    #[inline(never)]
+    pub fn apply_all(self, x: &mut [i32]) -> u32 {
+        let right = -(self.exponent + 16);
+        let mut max = 0;
+        if let 2..32 = right {
+            for x in x {
+                // The sum cannot overflow, because at least one bit has been shifted out.
+                *x = ((self.mul_mantissa(*x) >> (right - 1)) + 1) >> 1;
+                max = max.max(magnitude(*x));
+            }
+        } else {
+            for x in x {
+                *x = self.apply(*x);
+                max = max.max(magnitude(*x));
+            }
+        }
+        max
+    }
+
+    /// Returns `x * mantissa / 2^16`, rounded down.
+    #[inline]
+    const fn mul_mantissa(self, x: i32) -> i32 {
+        if cfg!(kernel = "m4") {
+            // The mantissa's top bit is set, unless it is 0. One `smlawb` does this.
+            let low = self.mantissa as i16 as i64;
+            let product = ((x as i64 * low) >> 16) as i32;
+            return if self.mantissa == 0 {
+                0
+            } else {
+                x.wrapping_add(product)
+            };
+        }
+        mul16(x, self.mantissa)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::numbers;
+    use super::*;
+
+    #[test]
+    fn root_is_the_square_root_of_16_bits() {
+        assert_eq!(Scale::root(0), Scale::ZERO);
+        for x in numbers().map(i32::cast_unsigned).chain(1..70_000) {
+            let root = Scale::root(x);
+            let error = if x == 0 {
+                0.0
+            } else {
+                value(root) / f64::from(x).sqrt() - 1.0
+            };
+            assert!((-1.0 / 32_768.0..=1e-12).contains(&error), "{x}: {error}");
+            assert!(x == 0 || root.mantissa >= 1 << 15, "{x}");
+        }
+    }
+
+    fn value(scale: Scale) -> f64 {
+        f64::from(scale.mantissa) * f64::from(scale.exponent).exp2()
+    }
+
+    #[test]
+    fn scales_multiply_and_divide() {
+        for a in [1, 2, 3, 999, 65_535, 65_536, 1 << 20, u32::MAX] {
+            let x = Scale::new(a, -9);
+            let exact = f64::from(a) * (-9.0_f64).exp2();
+            assert!((value(x) / exact - 1.0).abs() < 4e-5);
+            for b in [1, 5, 127, 40_000, 70_000, 1 << 31] {
+                let quotient = value(x.div(Scale::new(b, 0))) / (value(x) / f64::from(b));
+                assert!((quotient - 1.0).abs() < 1e-4, "{a} / {b}: {quotient}");
+                let product = value(x.mul(Scale::new(b, 3))) / (value(x) * f64::from(b) * 8.0);
+                assert!((product - 1.0).abs() < 8e-5, "{a} * {b}: {product}");
+            }
+        }
+        assert_eq!(Scale::new(0, 5), Scale::ZERO);
+        assert_eq!(Scale::ZERO.apply(12345), 0);
+        assert_eq!(Scale::new(3, 0).apply(1000), 3000);
+        assert_eq!(Scale::new(1, 31).apply(-5), i32::MIN);
+    }
+}

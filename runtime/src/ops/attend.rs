@@ -1,0 +1,207 @@
+//! Attention of one query: rotation, scores, softmax, weighted sum.
+
+use super::MAX_HEAD_DIM;
+use super::quantize::{HeadScale, reciprocal};
+use crate::fixed::{Scale, exp2_table, leading_zeros, magnitude};
+use crate::kernel::{self, Element, NATIVE, Vector, Weights, Wide};
+use crate::part::{part_mut, split};
+
+/// Rotates the pairs (2i, 2i+1) of a head by the angle i (`RoFormer`, equation 34).
+///
+/// Returns the [`max_magnitude`](super::max_magnitude) of the result, and the exponent of its unit
+/// relative to that of `x`. `max` is the [`max_magnitude`](super::max_magnitude) of `x`.
+///
+/// # Shapes
+///
+/// - `x`: `[head_dim]`
+/// - `sin_cos`: `[head_dim / 2, 2]`, sine and cosine of each angle in units of 2^-15
+#[inline(never)]
+pub fn rotate(x: &mut [i32], max: u32, sin_cos: &[i32]) -> (u32, i32) {
+    // 15 bits are kept, so that two products with 16 bits fit
+    let cut = 17_u32.saturating_sub(leading_zeros(max));
+    let (angles, _) = sin_cos.as_chunks::<2>();
+    let (pairs, _) = x.as_chunks_mut::<2>();
+    let mut max = 0;
+    for (pair, &[sin, cos]) in pairs.iter_mut().zip(angles) {
+        let [a, b] = pair.map(|x| x >> cut);
+        *pair = [a * cos - b * sin, a * sin + b * cos];
+        max = max.max(magnitude(pair[0])).max(magnitude(pair[1]));
+    }
+    (max, cut as i32 - 15)
+}
+
+/// Keys and values of one head, int8 with one scale for each position.
+///
+/// # Shapes
+///
+/// - `k`: `[n, head_dim]`; `v`: `[head_dim, n]`
+/// - `k_scale`, `v_scale`: `[n]`, each a [`HeadScale`]
+#[derive(Clone, Copy, Debug)]
+pub struct Past<'a> {
+    /// Keys.
+    pub k: Weights<'a>,
+    /// Values, transposed.
+    pub v: Weights<'a>,
+    /// Scales of the keys.
+    pub k_scale: &'a [u16],
+    /// Scales of the values.
+    pub v_scale: &'a [u16],
+}
+
+/// Buffers of [`attend`].
+#[derive(Debug)]
+pub struct AttendScratch<'a> {
+    /// `[n]` or longer.
+    pub scores: &'a mut [i32],
+    /// `[n]`, filled up to a word of the kernel's layout, or longer.
+    pub weights: &'a mut [Wide],
+    /// [`lanes_len`](kernel::lanes_len) of `n` and of `head_dim`, or longer.
+    pub lanes: &'a mut [u32],
+}
+
+/// Returns `log2(e) / sqrt(head_dim)`, the factor of attention scores in octaves.
+#[must_use]
+pub fn score_factor(head_dim: usize) -> Scale {
+    let log2_e = Scale::new(3_098_164_009, -31);
+    log2_e.div(Scale::root(head_dim as u32))
+}
+
+/// Computes scaled dot-product attention of one query over the past
+/// ("Attention Is All You Need", section 3.2.1); returns the
+/// [`max_magnitude`](super::max_magnitude) of the result.
+///
+/// # Shapes
+///
+/// - `q_q`: `[head_dim]`, with scale `q_scale`; `factor`: [`score_factor`]
+/// - `past`: `n` positions
+/// - `out`: `[head_dim]`, activation units
+///
+/// # Numerics
+///
+/// `out = Σ softmax(q·k[t] / sqrt(head_dim))[t] * v[t]`. The weights are powers of two by shift and
+/// table, relative to the largest, of 15 bits, with the scale of their value folded in. They are not
+/// normalised: one reciprocal per head divides the sums. For more than 512 positions the weights
+/// lose as many bits as the sum needs.
+#[inline(never)]
+pub fn attend(
+    q_q: &[Element],
+    q_scale: HeadScale,
+    factor: Scale,
+    past: &Past<'_>,
+    scratch: &mut AttendScratch<'_>,
+    out: &mut [i32],
+) -> u32 {
+    let head_dim = q_q.len();
+    let n = past.k_scale.len();
+    let scores = part_mut(scratch.scores, 0, n);
+    let weights = part_mut(scratch.weights, 0, NATIVE.row_len(n));
+    debug_assert_eq!(out.len(), head_dim);
+    debug_assert!(head_dim <= MAX_HEAD_DIM);
+
+    // scores: [n], in units of the query's scale * 2^TOP
+    kernel::sums(&past.k, Vector::Int8(q_q), scratch.lanes, scores);
+    let max = scale_scores(scores, past.k_scale);
+
+    // unnormalised softmax: [n]
+    let largest = past.v_scale.iter().fold(u16::MAX, |x, &y| x.min(y));
+    let largest = HeadScale(largest).right();
+    let spare = 32 - leading_zeros((n as u32 - 1) >> 9);
+    // Both vectors are in units of 2^-16.
+    let unit = Scale::new(
+        q_scale.mantissa() as u32,
+        2 * (HeadScale::TOP - 16) - q_scale.right() as i32,
+    );
+    let octaves = Octaves::new(factor.mul(unit));
+    // The shift of a value's scale, which is not smaller, is added.
+    let right = (8 + spare).wrapping_sub(largest);
+    let sum = weigh(scores, max, octaves, past.v_scale, right, weights);
+
+    // weighted sum of the values: [head_dim]
+    kernel::sums(&past.v, Vector::Int16(weights), scratch.lanes, out);
+    let exponent = HeadScale::TOP - largest as i32 + 8 + spare as i32;
+    Scale::new(1, exponent)
+        .div(Scale::new(sum, 0))
+        .apply_all(out)
+}
+
+/// Multiplies products of a query with keys by the scales of the keys; returns the largest.
+#[inline(never)]
+fn scale_scores(scores: &mut [i32], k_scale: &[u16]) -> i32 {
+    let mut max = i32::MIN;
+    for (score, &k_scale) in scores.iter_mut().zip(k_scale) {
+        let k_scale = HeadScale(k_scale);
+        *score = (*score * k_scale.mantissa()) >> k_scale.right();
+        max = max.max(*score);
+    }
+    max
+}
+
+/// How the distance of a score from the largest becomes octaves in units of 2^-28.
+#[derive(Clone, Copy)]
+struct Octaves {
+    /// The distance is cut by these bits,
+    cut: u32,
+    /// at most this then, which is more than 15.7 octaves,
+    limit: u32,
+    /// and multiplied by this.
+    factor: u32,
+}
+
+impl Octaves {
+    /// `unit` is the value of 1, in octaves.
+    fn new(unit: Scale) -> Self {
+        let mantissa = unit.mantissa();
+        // Below 2^32 / (mantissa + 256), so that the product with the mantissa has 32 bits.
+        let limit = 2 * reciprocal(mantissa as usize >> 8);
+        let limit = limit - (limit >> 7) - 10;
+        let left = unit.exponent() + 28;
+        if left < 0 {
+            Self {
+                cut: left.unsigned_abs().min(31),
+                limit,
+                factor: mantissa,
+            }
+        } else {
+            let left = left.min(16);
+            Self {
+                cut: 0,
+                limit: limit >> left,
+                factor: mantissa << left,
+            }
+        }
+    }
+}
+
+/// Turns scores into weights, the scale of the values included; returns the sum without it.
+///
+/// `right` is how far a weight is shifted to the right beside the shift of its value's scale.
+#[inline(never)]
+fn weigh(
+    scores: &[i32],
+    max: i32,
+    octaves: Octaves,
+    v_scale: &[u16],
+    right: u32,
+    weights: &mut [Wide],
+) -> u32 {
+    let (weights, beyond) = split(weights, scores.len());
+    beyond.fill(0);
+    let Octaves { cut, limit, factor } = octaves;
+    let mut sum = 0;
+    for ((weight, &score), &v_scale) in weights.iter_mut().zip(scores).zip(v_scale) {
+        let distance = max.wrapping_sub(score).cast_unsigned() >> cut;
+        *weight = if distance <= limit {
+            // The distance in units of 2^-28 octaves, of which the table has 256 steps.
+            let d = distance.wrapping_mul(factor);
+            let e = exp2_table(d >> 20) >> (d >> 28);
+            sum += e;
+            let v_scale = HeadScale(v_scale);
+            // The product has 23 bits, the shift is below 32.
+            let product = e * v_scale.mantissa() as u32;
+            product.wrapping_shr(right.wrapping_add(v_scale.right())) as Wide
+        } else {
+            0
+        };
+    }
+    sum
+}
