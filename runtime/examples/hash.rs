@@ -1,4 +1,4 @@
-//! Prints the logits hash of the text over which `tools/bench --hash` compares targets.
+//! Prints the logits hash of the text over which `tests/emulators/hashes` compares targets.
 //!
 //! usage: hash BLOB POSITIONS
 
