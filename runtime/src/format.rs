@@ -220,7 +220,7 @@ pub(crate) fn parse(bytes: &[u8], oldest: u16) -> Result<Parsed<'_>, LoadError> 
     let Some(prelude) = bytes.first_chunk::<PRELUDE_LEN>() else {
         return Err(truncated(PRELUDE_LEN as u32));
     };
-    if prelude.iter().all(|&byte| byte == 0xFF) || prelude.iter().all(|&byte| byte == 0) {
+    if matches!(prelude[0], 0 | 0xFF) && prelude.iter().all(|&byte| byte == prelude[0]) {
         return Err(LoadError::Empty);
     }
     if prelude[..8] != MAGIC {

@@ -90,26 +90,15 @@ impl Weights<'_> {
     pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = i8> {
         let bytes: &[u8] = bytemuck::cast_slice(self.words);
         let mut place = self.layout.place(row, 0, self.row_len);
-        (0..).map(move |col| {
+        // Of an even column and of an odd one in turn.
+        let even = crate::layout::bias(self.biased, 0);
+        let mut bias = 0;
+        (1..).map(move |next| {
             let byte = bytes.get(place).copied().unwrap_or_default();
-            place += self.layout.next_col(col + 1);
-            (byte ^ crate::layout::bias(self.biased, col)) as i8
+            place += self.layout.next_col(next);
+            bias ^= even;
+            (byte ^ bias) as i8
         })
-    }
-
-    /// Calls `f` with each place of `x` and the element of a row that belongs to it.
-    #[inline]
-    pub(crate) fn for_row<T>(&self, row: usize, x: &mut [T], mut f: impl FnMut(&mut T, i8)) {
-        let bytes: &[u8] = bytemuck::cast_slice(self.words);
-        let (block, word) = (self.layout.block(), self.layout.word());
-        let bytes = bytes.get(self.layout.place(row, 0, self.row_len)..);
-        let words = bytes.unwrap_or_default().chunks(block * word);
-        let bias = [0, 1, 2, 3].map(|col| crate::layout::bias(self.biased, col));
-        for (x, w) in x.chunks_mut(word).zip(words) {
-            for ((x, &byte), bias) in x.iter_mut().zip(w).zip(bias) {
-                f(x, (byte ^ bias) as i8);
-            }
-        }
     }
 
     /// Returns an element, or 0 when there is none.

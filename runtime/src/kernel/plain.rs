@@ -34,6 +34,7 @@ fn dot16<T: Copy + Into<i32>>(w: &[i8], x: &[T]) -> i32 {
     w.iter().zip(x).map(product).sum()
 }
 
+#[inline(never)]
 fn any<T: Copy + Into<i32>>(w: &Weights<'_>, x: &[T], out: &mut [i32]) {
     for (row, out) in out.iter_mut().enumerate() {
         let products = w.row(row).zip(x).map(|(w, &x)| i32::from(w) * x.into());

@@ -267,8 +267,8 @@ fn add_row(x: &mut [i32], w: &Matrix<'_>, row: usize, scale: Scale) {
     // The product has 24 bits; a scale that no weight has ends in the largest shifts.
     let right = (-scale.exponent()).clamp(0, 31);
     let left = scale.exponent().clamp(0, 7);
-    weights.for_row(row, x, |x, w| {
+    for (x, w) in x.iter_mut().zip(weights.row(row)) {
         let product = i32::from(w) * scale.mantissa() as i32;
         *x = x.saturating_add((product << left) >> right);
-    });
+    }
 }
