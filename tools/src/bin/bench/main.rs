@@ -38,9 +38,9 @@ const PEER: Config = Config {
     head_bias: false,
 };
 
-/// RAM that the peer's shape may take.
-const PEER_RAM: usize = 24 * 1024;
-const _: () = assert!(PEER.state_bytes() <= PEER_RAM);
+/// RAM, and code and constants, that the peer's shape with int8 weights may take each.
+const PEER_LEN: usize = 24 * 1024;
+const _: () = assert!(PEER.state_bytes() <= PEER_LEN);
 
 /// Multiply-accumulates that each region of the program `kernels` counts.
 const KERNEL_MAC: f64 = 64.0 * 256.0;
@@ -82,10 +82,7 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let kinds = int4::kinds(&PEER, None, &[]).map_err(anyhow::Error::msg)?;
     write_peer(&peer_w4, kinds)?;
     let pocket = runs::repository().join("firmware/model/pocket.bin");
-    let mut models = vec![("peer", peer), ("peer", peer_w4)];
-    if pocket.is_file() {
-        models.push(("pocket", pocket));
-    }
+    let mut models = vec![("peer", peer), ("peer", peer_w4), ("pocket", pocket)];
     if let Some(model) = &arguments.model {
         let model = std::path::absolute(model).context("--model")?;
         models = vec![("model", model)];
@@ -121,6 +118,13 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
             let model = Model::from_bytes(&bytes)?;
             let w4 = model.header().kinds != Kinds::W8;
             let speed = core.run("speed", path, w4, &plugin)?;
+            ensure!(
+                *name != "peer" || w4 || speed.ram_len.max(speed.code_len) <= PEER_LEN,
+                "peer on {}: {} bytes of RAM and {} of code; at most {PEER_LEN} of each may be",
+                core.name,
+                speed.ram_len,
+                speed.code_len
+            );
             table.rows.extend(speed_rows(name, &model, core, &speed)?);
             if arguments.parts {
                 print_parts(out, name, core, &speed)?;

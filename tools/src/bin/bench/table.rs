@@ -16,11 +16,6 @@ const CLOCKS: [(&str, u64); 5] = [
     ("rv32", 150_000_000),
 ];
 
-/// Columns of the table that are compared.
-const CYCLES: usize = 6;
-const RAM: usize = 9;
-const CODE: usize = 10;
-
 /// Everything measured.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -75,14 +70,6 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Returns what identifies the row.
-    fn key(&self) -> String {
-        format!(
-            "{} {} {} {}",
-            self.model, self.core, self.weights, self.window
-        )
-    }
-
     fn per_second(&self) -> u64 {
         let clock = CLOCKS.iter().find(|(core, _)| *core == self.core);
         clock.map_or(0, |(_, hz)| hz / self.cycles.max(1))
@@ -163,64 +150,38 @@ impl Table {
         format!("[{}]", rows.join(",\n"))
     }
 
-    /// Compares the kernels with an earlier table; returns what rose.
-    fn check_kernels(&self, before: &str) -> Vec<String> {
-        let mut complaints = Vec::new();
-        for kernel in &self.kernels {
-            let core = kernel.core;
-            let Some(cells) = kernels_of(before, core) else {
-                complaints.push(format!("the kernels of {core} are not in the table"));
-                continue;
-            };
-            let numbers = [
-                ("matrix", 3, kernel.matrix),
-                ("keys", 4, kernel.keys),
-                ("values", 5, kernel.values),
-                ("matrix int4", 7, kernel.w4),
-            ];
-            for (what, column, number) in numbers {
-                let Ok(old) = cells[column].parse::<f64>() else {
-                    continue;
-                };
-                let rise = (number / old - 1.0) * 100.0;
-                if rise > LIMIT {
-                    complaints.push(format!(
-                        "{what} on {core} rose by {rise:.1} %, from {old} to {number:.3} cycles"
-                    ));
-                }
-            }
-        }
-        complaints
-    }
-
-    /// Compares with an earlier table; rows that it lacks are not compared.
+    /// Compares with an earlier table.
     ///
     /// # Errors
     ///
-    /// Every row whose cycles or bytes rose by more than [`LIMIT`] percent.
+    /// Every number that rose by more than [`LIMIT`] percent, or that the earlier table lacks.
     pub(crate) fn check(&self, before: &str) -> anyhow::Result<()> {
-        let mut complaints = self.check_kernels(before);
+        let mut complaints = Vec::new();
+        let mut compare = |key: &[&str], what: &str, column: usize, new: f64| {
+            let name = key.join(" ");
+            let Some(old) = number_of(before, key, column) else {
+                complaints.push(format!("{what} of {name} are not in the table"));
+                return;
+            };
+            let rise = (new / old - 1.0) * 100.0;
+            if rise > LIMIT {
+                complaints.push(format!(
+                    "{what} of {name} rose by {rise:.1} %, from {old} to {new}"
+                ));
+            }
+        };
+        for kernel in &self.kernels {
+            let key = &[kernel.core];
+            compare(key, "matrix cycles", 3, kernel.matrix);
+            compare(key, "key cycles", 4, kernel.keys);
+            compare(key, "value cycles", 5, kernel.values);
+            compare(key, "int4 matrix cycles", 7, kernel.w4);
+        }
         for row in &self.rows {
-            let key = row.key();
-            let numbers = [
-                ("cycles", CYCLES, row.cycles),
-                ("bytes of RAM", RAM, row.ram_len as u64),
-                ("bytes of code", CODE, row.code_len as u64),
-            ];
-            if number_of(before, &key, CYCLES).is_none() {
-                complaints.push(format!("{key} is not in the table"));
-            }
-            for (what, column, number) in numbers {
-                let Some(old) = number_of(before, &key, column) else {
-                    continue;
-                };
-                let rise = (number as f64 / old as f64 - 1.0) * 100.0;
-                if rise > LIMIT {
-                    complaints.push(format!(
-                        "{key} rose by {rise:.1} %, from {old} to {number} {what}"
-                    ));
-                }
-            }
+            let key = &[row.model.as_str(), row.core, row.weights, row.window];
+            compare(key, "cycles", 6, row.cycles as f64);
+            compare(key, "bytes of RAM", 9, row.ram_len as f64);
+            compare(key, "bytes of code", 10, row.code_len as f64);
         }
         if complaints.is_empty() {
             return Ok(());
@@ -232,19 +193,57 @@ impl Table {
     }
 }
 
-/// Finds the kernels of a core in the text of a table: the cells behind its floor.
-fn kernels_of<'a>(text: &'a str, core: &str) -> Option<Vec<&'a str>> {
+/// Finds a number in the line of a table whose first cells are these.
+fn number_of(text: &str, key: &[&str], column: usize) -> Option<f64> {
     text.lines().find_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        (cells.len() == 9 && cells[1] == core).then_some(cells)
+        let found = cells.get(1..)?.starts_with(key);
+        found.then(|| cells.get(column)?.parse().ok())?
     })
 }
 
-/// Finds a number of a row in the text of a table.
-fn number_of(text: &str, key: &str, column: usize) -> Option<u64> {
-    text.lines().find_map(|line| {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let found = cells.get(1..5)?.join(" ");
-        (found == key).then(|| cells.get(column)?.parse().ok())?
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table all of whose numbers are this one.
+    fn table(number: u64) -> Table {
+        let float = number as f64;
+        Table {
+            kernels: vec![Kernel {
+                core: "m0plus",
+                floor: float,
+                matrix: float,
+                keys: float,
+                values: float,
+                floor_w4: float,
+                w4: float,
+            }],
+            rows: vec![Row {
+                model: "peer".to_string(),
+                core: "m0plus",
+                weights: "w8",
+                window: "full",
+                instructions: number,
+                cycles: number,
+                mac: number,
+                ratio: float,
+                ram_len: number as usize,
+                code_len: number as usize,
+            }],
+        }
+    }
+
+    #[test]
+    fn each_number_that_rises_by_more_than_one_percent_is_a_complaint() {
+        let before = table(10_000).text();
+        assert!(table(10_099).check(&before).is_ok());
+        let error = table(10_101).check(&before).unwrap_err().to_string();
+        assert_eq!(
+            error.matches(" rose by 1.0 %, from 10000 to 10101").count(),
+            7
+        );
+        let error = table(1).check("").unwrap_err().to_string();
+        assert_eq!(error.matches("not in the table").count(), 7);
+    }
 }
