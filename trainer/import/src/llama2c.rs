@@ -149,22 +149,15 @@ impl<'a> File<'a> {
             )));
         }
         let at = if legacy { 0 } else { 8 };
-        let vocab_size = number(at + 20);
-        let config = config(
-            |index| number(at + 4 * index),
-            // Version 0 says by a negative size that the classifier is a matrix of its own.
-            (vocab_size > 0, i64::from(vocab_size).abs()),
-            legacy,
-        )?;
-        let shared = if legacy {
-            vocab_size > 0
+        let vocab_size = i64::from(number(at + 20));
+        let (tied, vocab_size) = if legacy {
+            // A negative size says that the classifier is a matrix of its own.
+            (vocab_size > 0, vocab_size.abs())
         } else {
-            dimension("shared_classifier + 1", i64::from(bytes[36]) + 1, 2)? == 2
+            let shared = dimension("shared_classifier + 1", i64::from(bytes[36]) + 1, 2)?;
+            (shared == 2, vocab_size)
         };
-        let config = Config {
-            tied: shared,
-            ..config
-        };
+        let config = config(|index| number(at + 4 * index), tied, vocab_size)?;
         check(&config)?;
         let group = if version == 2 {
             let group = number(USED_HEADER_LEN - 4);
@@ -258,16 +251,10 @@ fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
 
 fn config(
     number: impl Fn(usize) -> i32,
-    (tied, vocab_size): (bool, i64),
-    legacy: bool,
+    tied: bool,
+    vocab_size: i64,
 ) -> Result<Config, ImportError> {
     let size = |field, index, max| dimension(field, number(index).into(), max);
-    // Only version 0 gives a sign a meaning.
-    let vocab_size = if legacy || tied {
-        vocab_size
-    } else {
-        -vocab_size
-    };
     Ok(Config {
         d_model: size("dim", 0, MAX_WIDTH)?,
         d_ff: size("hidden_dim", 1, MAX_WIDTH)?,

@@ -71,11 +71,10 @@ fn guest(
     meta: &[u8],
     step: u64,
 ) -> Result<Guest, ImportError> {
-    let config = config(&tensors, n_head)?;
+    let mut config = config(&tensors, n_head)?;
     check(&config)?;
     let vocab = characters(meta, config.vocab_size)?;
-    let mut config = config;
-    let weights = collect(&config, |spec| {
+    let mut weights = collect(&config, |spec| {
         let name = match spec.id {
             TensorId::WEmbed => "wte.weight",
             TensorId::WPos => "wpe.weight",
@@ -107,7 +106,6 @@ fn guest(
         }
     })?;
     tensors.finish()?;
-    let mut weights = weights;
     if let Some(place) = weights.iter().position(|tensor| tensor.name == "w_out")
         && weights[place].data == weights[0].data
     {
