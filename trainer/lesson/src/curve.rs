@@ -6,10 +6,8 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use gpt::backend::TrainBackend;
 use gpt::evaluation::mean;
-use gpt::say;
 use gpt::training::Trainer;
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use gpt::{chart, say};
 
 use crate::char_lm::{CharLm, Family};
 use crate::learner::Learner;
@@ -177,69 +175,27 @@ impl Curve {
     }
 }
 
-/// Draws the losses on dev over the steps and, below, over the time.
+/// Draws the losses on dev over the steps and, below, over the time; nothing while there is no loss.
 ///
 /// # Errors
 ///
 /// A file that cannot be written.
 pub fn draw(path: &Path, curves: &[Curve]) -> Result<()> {
-    let area = SVGBackend::new(path, (900, 900)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let (top, bottom) = area.split_vertically(450);
-    chart(&top, curves, "steps", |point| point.step as f64)?;
-    chart(&bottom, curves, "seconds of training", |point| {
-        point.seconds
-    })?;
-    area.present()
-        .with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn chart(
-    area: &DrawingArea<SVGBackend<'_>, Shift>,
-    curves: &[Curve],
-    x_name: &str,
-    x: impl Fn(&Point) -> f64,
-) -> Result<()> {
-    let points = || curves.iter().flat_map(|curve| &curve.points);
-    let finite = || {
-        points()
-            .map(|point| point.dev)
-            .filter(|dev| dev.is_finite())
+    let over = |x: fn(&Point) -> f64| -> Vec<chart::Curve> {
+        let line = |(number, curve): (usize, &Curve)| {
+            let points = curve.points.iter().map(|point| (x(point), point.dev));
+            chart::Curve::new(number, &curve.name, points)
+        };
+        curves.iter().enumerate().map(line).collect()
     };
-    let low = finite().fold(f64::INFINITY, f64::min);
-    if !low.is_finite() {
-        return Ok(());
+    let panels: [(&str, &[chart::Curve]); 2] = [
+        ("steps", &over(|point| point.step as f64)),
+        ("seconds of training", &over(|point| point.seconds)),
+    ];
+    match chart::stacked(&panels)? {
+        Some(svg) => {
+            std::fs::write(path, svg).with_context(|| format!("cannot write {}", path.display()))
+        }
+        None => Ok(()),
     }
-    let high = finite().fold(0.0, f64::max).min(low + 2.0).max(low + 0.1);
-    let right = points().map(&x).fold(0.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .margin(10)
-        .x_label_area_size(40)
-        .y_label_area_size(50)
-        .build_cartesian_2d(0.0..right, low - 0.05..high)?;
-    chart
-        .configure_mesh()
-        .max_light_lines(0)
-        .x_desc(x_name)
-        .y_desc("dev, nats per character")
-        .draw()?;
-    for (index, curve) in curves.iter().enumerate() {
-        let colour = Palette99::pick(index).to_rgba();
-        let line: Vec<(f64, f64)> = curve
-            .points
-            .iter()
-            .map(|point| (x(point), point.dev.min(high)))
-            .collect();
-        chart
-            .draw_series(LineSeries::new(line, colour))?
-            .label(curve.name.as_str())
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour));
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE)
-        .border_style(BLACK)
-        .draw()?;
-    Ok(())
 }
