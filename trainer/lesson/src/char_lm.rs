@@ -15,6 +15,7 @@ use gpt::shards::Shards;
 use gpt::training::Text;
 
 use crate::learner::Problem;
+use crate::seq2seq::losses;
 
 /// Windows that are scored at once.
 const WINDOWS: usize = 64;
@@ -195,15 +196,6 @@ fn drawn(probs: &[f32], bits: u64) -> u16 {
 fn tensor<B: Backend>(tokens: &[u16], rows: usize, device: &B::Device) -> Tensor<B, 2, Int> {
     let values: Vec<i32> = tokens.iter().map(|&token| i32::from(token)).collect();
     Tensor::from_data(TensorData::new(values, [rows, tokens.len() / rows]), device)
-}
-
-/// Returns the loss of every target in nats, `[batch, len]`.
-fn losses<B: Backend>(logits: Tensor<B, 3>, targets: Tensor<B, 2, Int>) -> Tensor<B, 2> {
-    let [batch, len] = targets.dims();
-    activation::log_softmax(logits, 2)
-        .gather(2, targets.unsqueeze_dim(2))
-        .reshape([batch, len])
-        .neg()
 }
 
 impl<B: TrainBackend, F: Family> Problem<B> for CharLm<F> {

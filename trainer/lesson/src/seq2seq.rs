@@ -165,11 +165,15 @@ fn at(dropout: Option<Dropout>, index: usize) -> Option<Dropout> {
 /// - `targets`: `[batch, len]`
 pub fn loss<B: Backend>(logits: Tensor<B, 3>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
     let kept = targets.clone().not_equal_elem(PAD).float();
-    let log_probs = activation::log_softmax(logits, 2);
+    // the loss of padding is finite, so that a product with 0 is 0
+    (losses(logits, targets) * kept).sum()
+}
+
+/// Returns the loss of every target in nats, `[batch, len]`; shapes as in [`loss`].
+pub fn losses<B: Backend>(logits: Tensor<B, 3>, targets: Tensor<B, 2, Int>) -> Tensor<B, 2> {
     let [batch, len] = targets.dims();
-    let picked = log_probs
+    activation::log_softmax(logits, 2)
         .gather(2, targets.unsqueeze_dim(2))
-        .reshape([batch, len]);
-    // the log-probability of padding is finite, so that a product with 0 is 0
-    (picked * kept).sum().neg()
+        .reshape([batch, len])
+        .neg()
 }
