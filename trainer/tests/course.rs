@@ -12,7 +12,7 @@
 //! | exact parameter counts of the GPT | `parameters` |
 
 use burn::module::Module;
-use burn::tensor::{Distribution, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use burn_autodiff::Autodiff;
 use burn_flex::{Flex, FlexDevice};
 use gpt::evaluation::host;
@@ -406,18 +406,11 @@ fn greedy_text_with_the_cache_equals_greedy_text_without() {
 #[test]
 fn attention_without_the_scale_saturates() {
     // at unit variance of queries and keys the scores of wide heads have deviation sqrt(head_dim)
-    let x = Tensor::<Flex, 3>::random([1, 32, 256], Distribution::Normal(0.0, 1.0), &D);
-    let attention = params::with_values(
-        Attention::<Flex>::new(256, 1, &D),
-        optimizer::upload(
-            lesson::init::weights(
-                &params::entries(&Attention::<Flex>::new(256, 1, &D)),
-                1,
-                |_, _| None,
-            ),
-            &D,
-        ),
-    );
+    let values = (0..32 * 256).map(|i| gpt::rng::normal(1, i) as f32);
+    let x = optimizer::upload::<Flex>(values.collect(), &D).reshape([1, 32, 256]);
+    let attention = Attention::new(256, 1, &D);
+    let weights = lesson::init::weights(&params::entries(&attention), 1, |_, _| None);
+    let attention = params::with_values(attention, optimizer::upload(weights, &D));
     let mask = Mask::padding(&[32], 32, &D);
     let largest = |attention: &Attention<Flex>| {
         let probs = attention.probabilities(x.clone(), x.clone(), &mask);
