@@ -58,6 +58,12 @@ fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
     }
     assert!(report.get("streaming").is_some());
     assert_eq!(report["blob_sha256"].as_str().unwrap().len(), 64);
+
+    // an imported model has nothing but its best in its folder
+    std::fs::remove_file(dir.join("one").join(checkpoint::runs::LAST)).unwrap();
+    let again = trainer(&dir, &run);
+    assert!(!again.status.success());
+    assert!(text(&again).contains("run one exists"), "{}", text(&again));
 }
 
 #[test]

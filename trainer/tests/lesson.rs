@@ -258,6 +258,11 @@ fn the_programs_leave_their_files_and_answer_bad_input() {
         (&["seq2seq", "--preset", "huge"], "small, middle, full"),
         (&["seq2seq", "--n-head", "5"], "multiple of n_head"),
         (&["seq2seq", "--batch", "5"], "shards"),
+        (&["seq2seq", "--task", "add", "--data", data], "restore"),
+        (
+            &["rnn", "--dropout", "0.1", "--data", data],
+            "drop --dropout",
+        ),
         (&["rnn", "--resume", "sum"], "seq2seq"),
         (&["rnn", "--cell", "cnn"], "lstm"),
         (&["seq2seq", "--resume", "nowhere"], "nowhere"),

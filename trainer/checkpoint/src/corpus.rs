@@ -115,6 +115,20 @@ impl Corpus {
         Ok(corpus)
     }
 
+    /// Reads the text of a checkpoint from `data` if it is given, else from where it was then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Corpus::reopen`].
+    pub fn of_run(data: Option<&Path>, name: &str, sha256: &[u8; 32]) -> Result<Self, CorpusError> {
+        let Some(path) = data else {
+            return Self::reopen(name, sha256);
+        };
+        let corpus = Self::from_file(path)?;
+        corpus.check_hash(sha256)?;
+        Ok(corpus)
+    }
+
     /// Checks that this is the text with the given SHA-256; zeros stand for a text that nobody
     /// knows, and any will do.
     ///

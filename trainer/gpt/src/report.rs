@@ -44,11 +44,8 @@ pub fn report(args: &ReportArgs) -> Result<()> {
     let dir = run_dir(args.run.as_deref())?;
     trained(&dir, runs::METRICS)?;
     let best = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
-    let corpus = match &args.data {
-        Some(path) => Corpus::from_file(path)?,
-        None => Corpus::reopen(&best.corpus_name, &best.corpus_sha256)?,
-    };
-    corpus.check_hash(&best.corpus_sha256)?;
+    let (name, sha256) = (&best.corpus_name, &best.corpus_sha256);
+    let corpus = Corpus::of_run(args.data.as_deref(), name, sha256)?;
     let tokens = corpus.tokens(&best.vocabulary()?)?;
     let val = &tokens[Split::of(tokens.len()).val];
     let (evaluator, shards, weights) = eval::float(&best, best.deployed())?;

@@ -55,10 +55,10 @@ impl Plan {
     }
 }
 
-fn threads(args: &TrainArgs) -> usize {
-    args.threads
-        .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
-        .unwrap_or(1)
+/// Returns the number of threads that is asked for, or all cores.
+#[must_use]
+pub fn threads(asked: Option<usize>) -> usize {
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
 }
 
 /// Reads the text that is asked for, and says what was normalised.
@@ -94,13 +94,7 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
     }
     let context_len = usize::from(settings.model.context_len);
     let text = Text::new(&corpus, context_len, settings.train_on_dev)?;
-    let name = match &args.name {
-        Some(name) => name.clone(),
-        None => free_name(preset.name)?,
-    };
-    if runs::best_checkpoint(&runs::dir(&name)?).is_ok() {
-        bail!("run {name} exists; choose another --name, or continue it with --resume {name}");
-    }
+    let name = new_name(args.name.as_deref(), preset.name)?;
     let teachers = args
         .teachers
         .iter()
@@ -118,23 +112,33 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
         from: None,
         teachers,
         origin: Some(Origin::here(std::env::args().skip(1))),
-        threads: threads(args),
+        threads: threads(args.threads),
     })
 }
 
-/// Returns the preset's name with the first free number.
+/// Returns the name of a new run: the one that is asked for, or `kind` with the first free number.
 ///
 /// # Errors
 ///
-/// If there are too many.
-pub fn free_name(preset: &str) -> Result<String> {
-    for number in 1..100_000 {
-        let name = format!("{preset}-{number}");
-        if !runs::dir(&name)?.exists() {
-            return Ok(name);
+/// A name that is no folder's, or whose folder holds a model, trained or imported.
+pub fn new_name(asked: Option<&str>, kind: &str) -> Result<String> {
+    let Some(name) = asked else {
+        for number in 1..100_000 {
+            let name = format!("{kind}-{number}");
+            if !runs::dir(&name)?.exists() {
+                return Ok(name);
+            }
         }
+        bail!("there are too many runs of {kind}; name this one with --name");
+    };
+    let dir = runs::dir(name)?;
+    let models = [runs::LAST, runs::BEST, runs::LESSON_LAST, runs::LESSON_BEST];
+    if models.iter().any(|file| dir.join(file).exists()) {
+        bail!(
+            "run {name} exists; choose another --name, continue it with --resume {name}, or remove it"
+        );
     }
-    bail!("there are too many runs of {preset}; name this one with --name")
+    Ok(name.to_owned())
 }
 
 fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
@@ -158,21 +162,15 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
         run => run_dir(Some(run))?,
     };
     let from = Checkpoint::load(&trained(&dir, runs::LAST)?)?;
-    let corpus = match &args.data {
-        Some(path) => {
-            let corpus = Corpus::from_file(path)?;
-            corpus.check_hash(&from.corpus_sha256)?;
-            corpus
-        }
-        None => Corpus::reopen(&from.corpus_name, &from.corpus_sha256)?,
-    };
+    let (name, sha256) = (&from.corpus_name, &from.corpus_sha256);
+    let corpus = Corpus::of_run(args.data.as_deref(), name, sha256)?;
     let settings = Settings::from_json(&from.settings)?;
     let context_len = usize::from(settings.model.context_len);
     Ok(Plan {
         text: Text::new(&corpus, context_len, settings.train_on_dev)?,
         settings,
         name: from.run.clone(),
-        threads: threads(args),
+        threads: threads(args.threads),
         teachers: Vec::new(),
         origin: None,
         from: Some(from),

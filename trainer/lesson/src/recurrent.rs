@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use checkpoint::{Corpus, LessonCheckpoint};
 use gpt::backend::TrainBackend;
+use gpt::run::{new_name, threads};
 use gpt::training::Text;
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,9 @@ pub fn train<B: TrainBackend>(args: &run::Args, device: &B::Device) -> Result<()
     let corpus: Corpus = args.corpus(from.as_ref())?;
     let text = Text::new(&corpus, settings.train_len, false)?;
     let recipe = settings.recipe.checked(settings.train_len)?;
+    if recipe.dropout > 0.0 {
+        bail!("dropout is not part of the recurrent networks; drop --dropout");
+    }
     let shape = RnnShape::of_size(settings.cell, text.vocab.len(), settings.n_params);
     gpt::say!("{:?} with a state of {}", settings.cell, shape.d_hidden);
     let blank = match &from {
@@ -88,12 +92,15 @@ pub fn train<B: TrainBackend>(args: &run::Args, device: &B::Device) -> Result<()
             ..run::blank(
                 MODEL,
                 serde_json::to_string_pretty(&settings)?,
-                args.new_name(&format!("{:?}", settings.cell).to_lowercase())?,
+                new_name(
+                    args.name.as_deref(),
+                    &format!("{:?}", settings.cell).to_lowercase(),
+                )?,
             )
         },
     };
     let problem = CharLm::new(shape, text, &recipe)?;
-    let mut learner = Learner::<B, _>::new(recipe, problem, args.threads(), device)?;
+    let mut learner = Learner::<B, _>::new(recipe, problem, threads(args.threads), device)?;
     if let Some(from) = &from {
         learner.restore(from)?;
     }

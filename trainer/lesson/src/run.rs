@@ -63,13 +63,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns the number of threads.
-    #[must_use]
-    pub fn threads(&self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, Into::into);
-        self.threads.unwrap_or_else(all)
-    }
-
     /// Returns the checkpoint to go on from, if one is asked for.
     ///
     /// # Errors
@@ -94,32 +87,15 @@ impl Args {
     ///
     /// A text that cannot be read or that has changed.
     pub fn corpus(&self, from: Option<&LessonCheckpoint>) -> Result<Corpus> {
-        match (from, &self.data) {
-            (Some(from), None) => Ok(Corpus::reopen(&from.corpus_name, &from.corpus_sha256)?),
-            (Some(from), Some(path)) => {
-                let corpus = Corpus::from_file(path)?;
-                corpus.check_hash(&from.corpus_sha256)?;
-                Ok(corpus)
-            }
-            (None, data) => gpt::run::corpus(data.as_deref()),
+        let data = self.data.as_deref();
+        match from {
+            Some(from) => Ok(Corpus::of_run(
+                data,
+                &from.corpus_name,
+                &from.corpus_sha256,
+            )?),
+            None => gpt::run::corpus(data),
         }
-    }
-
-    /// Returns the name of a new run: the one asked for, or `kind` with a number.
-    ///
-    /// # Errors
-    ///
-    /// A name that is no folder's, or that is taken.
-    pub fn new_name(&self, kind: &str) -> Result<String> {
-        let name = match &self.name {
-            Some(name) => name.clone(),
-            None => gpt::run::free_name(kind)?,
-        };
-        let dir = runs::dir(&name)?;
-        if dir.join(runs::LAST).exists() || dir.join(runs::LESSON_LAST).exists() {
-            bail!("run {name} exists; choose another --name, or continue it with --resume {name}");
-        }
-        Ok(name)
     }
 }
 

@@ -49,17 +49,11 @@ impl Bench {
         settings.steps = args.steps.unwrap_or(steps);
         settings.warmup = settings.warmup.min(settings.steps / 10);
         let corpus = gpt::run::corpus(args.data.as_deref())?;
-        let name = match &args.name {
-            Some(name) => name.clone(),
-            None => gpt::run::free_name(study)?,
-        };
-        let dir = runs::dir(&name)?;
+        let dir = runs::dir(&gpt::run::new_name(args.name.as_deref(), study)?)?;
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         Ok(Self {
             text: Text::new(&corpus, settings.train_len, false)?,
-            threads: args
-                .threads
-                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into)),
+            threads: gpt::run::threads(args.threads),
             settings,
             dir,
         })

@@ -7,6 +7,7 @@ use checkpoint::{LessonCheckpoint, Vocabulary};
 use gpt::backend::TrainBackend;
 use gpt::evaluation::host;
 use gpt::rng::{self, Purpose};
+use gpt::run::{new_name, threads};
 use gpt::shards::Shards;
 use serde::{Deserialize, Serialize};
 
@@ -142,11 +143,15 @@ pub fn train<B: TrainBackend>(args: &run::Args, device: &B::Device) -> Result<()
         None => settings(&args.preset, &args.overrides)?,
     };
     let (task, corpus) = task::create(settings.task, || args.corpus(from.as_ref()))?;
+    if corpus.is_none() && args.data.is_some() {
+        bail!("only --task restore reads a text; drop --data, or give it that task");
+    }
     let blank = match &from {
         Some(from) => from.clone(),
         None => {
             let task = serde_json::to_string(&settings.task)?;
-            let name = args.new_name(&format!("{MODEL}-{}", task.trim_matches('"')))?;
+            let kind = format!("{MODEL}-{}", task.trim_matches('"'));
+            let name = new_name(args.name.as_deref(), &kind)?;
             let blank = run::blank(MODEL, serde_json::to_string_pretty(&settings)?, name);
             match corpus {
                 Some(corpus) => LessonCheckpoint {
@@ -160,7 +165,7 @@ pub fn train<B: TrainBackend>(args: &run::Args, device: &B::Device) -> Result<()
     };
     let recipe = settings.recipe.checked(task.max_len())?;
     let translator = Translator::new(settings, task)?;
-    let mut learner = Learner::<B, _>::new(recipe, translator, args.threads(), device)?;
+    let mut learner = Learner::<B, _>::new(recipe, translator, threads(args.threads), device)?;
     if let Some(from) = &from {
         learner.restore(from)?;
     }
