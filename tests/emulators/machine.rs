@@ -108,6 +108,30 @@ impl Machine {
         self.recipe().name
     }
 
+    /// Returns the name of the machine on a command line: the folder's, or the variant's.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::An385 => "an385",
+            Self::An500 => "an500",
+            Self::An505 => "an505",
+            Self::Qemu | Self::Pico => self.name(),
+        }
+    }
+
+    /// Finds a machine by its name on a command line.
+    ///
+    /// # Errors
+    ///
+    /// If there is none; the message has the names.
+    pub fn find(label: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|one| one.label() == label);
+        found.with_context(|| {
+            let known = Self::ALL.map(Self::label).join(" ");
+            format!("no emulated board {label:?}; known are {known}")
+        })
+    }
+
     /// Builds the firmware without a model and puts `blob`, in the order of the board's core, where
     /// the model lies; `label` names the files.
     ///
