@@ -32,6 +32,10 @@ pub enum Machine {
     An505,
     /// Raspberry Pi Pico in rp2040js.
     Pico,
+    /// Raspberry Pi Pico 2 in Unicorn.
+    Pico2,
+    /// Black Pill, an STM32F411, in Unicorn.
+    Blackpill,
 }
 
 /// The firmware of a board, and the blob in the model's region of its flash.
@@ -50,20 +54,31 @@ struct Recipe {
     name: &'static str,
     target: &'static str,
     features: &'static str,
-    /// QEMU's name, or nothing where QEMU does not have it.
-    qemu: Option<&'static str>,
+    emulator: Emulator,
     /// Where the model's region begins, as the board's memory.x has it.
     model_at: u32,
 }
 
+/// What runs a machine.
+#[derive(Clone, Copy)]
+enum Emulator {
+    /// QEMU, which has the machine under this name.
+    Qemu(&'static str),
+    Rp2040js,
+    /// Unicorn, with the chip of this board modelled here.
+    Unicorn(&'static str),
+}
+
 impl Machine {
     /// Every machine.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::An385,
         Self::Qemu,
         Self::An500,
         Self::An505,
         Self::Pico,
+        Self::Pico2,
+        Self::Blackpill,
     ];
 
     const fn recipe(self) -> Recipe {
@@ -71,24 +86,24 @@ impl Machine {
             name: "qemu",
             target: "thumbv7em-none-eabihf",
             features: "faults",
-            qemu: Some("mps2-an386"),
+            emulator: Emulator::Qemu("mps2-an386"),
             model_at: 0x0002_0000,
         };
         match self {
             Self::An385 => Recipe {
                 target: "thumbv7m-none-eabi",
-                qemu: Some("mps2-an385"),
+                emulator: Emulator::Qemu("mps2-an385"),
                 ..mps2
             },
             Self::Qemu => mps2,
             Self::An500 => Recipe {
-                qemu: Some("mps2-an500"),
+                emulator: Emulator::Qemu("mps2-an500"),
                 ..mps2
             },
             Self::An505 => Recipe {
                 target: "thumbv8m.main-none-eabihf",
                 features: "faults,dsp",
-                qemu: Some("mps2-an505"),
+                emulator: Emulator::Qemu("mps2-an505"),
                 model_at: 0x1002_0000,
                 ..mps2
             },
@@ -96,8 +111,22 @@ impl Machine {
                 name: "pico",
                 target: "thumbv6m-none-eabi",
                 features: "faults",
-                qemu: None,
+                emulator: Emulator::Rp2040js,
                 model_at: 0x1002_0000,
+            },
+            Self::Pico2 => Recipe {
+                name: "pico2",
+                target: "thumbv8m.main-none-eabihf",
+                features: "faults",
+                emulator: Emulator::Unicorn("pico2"),
+                model_at: 0x1002_0000,
+            },
+            Self::Blackpill => Recipe {
+                name: "blackpill",
+                target: "thumbv7em-none-eabihf",
+                features: "faults",
+                emulator: Emulator::Unicorn("blackpill"),
+                model_at: 0x0801_8000,
             },
         }
     }
@@ -115,7 +144,7 @@ impl Machine {
             Self::An385 => "an385",
             Self::An500 => "an500",
             Self::An505 => "an505",
-            Self::Qemu | Self::Pico => self.name(),
+            Self::Qemu | Self::Pico | Self::Pico2 | Self::Blackpill => self.name(),
         }
     }
 
@@ -297,9 +326,10 @@ impl Firmware {
     ///
     /// If the emulator is not installed or does not start.
     pub fn boot(&self) -> Result<Chat> {
-        match self.machine.recipe().qemu {
-            Some(name) => self.boot_qemu(name, &[]),
-            None => self.boot_pico(&[]),
+        match self.machine.recipe().emulator {
+            Emulator::Qemu(name) => self.boot_qemu(name, &[]),
+            Emulator::Rp2040js => self.boot_pico(&[]),
+            Emulator::Unicorn(board) => self.boot_unicorn(board, &[]),
         }
     }
 
@@ -309,9 +339,10 @@ impl Firmware {
     ///
     /// As [`Firmware::boot`], or if this is not a board for QEMU.
     pub fn boot_counting(&self) -> Result<Chat> {
-        let name = self.machine.recipe().qemu;
-        let name = name.context("only QEMU counts instructions")?;
-        self.boot_qemu(name, &["-icount", "shift=0"])
+        match self.machine.recipe().emulator {
+            Emulator::Qemu(name) => self.boot_qemu(name, &["-icount", "shift=0"]),
+            _ => bail!("only QEMU counts instructions"),
+        }
     }
 
     /// Boots it with its USB serial port, which is silent until the host has found it, for a line.
@@ -388,9 +419,28 @@ impl Firmware {
             "rp2040js is not installed: (cd tests/emulators && npm ci)"
         );
         let mut command = Command::new("node");
+        command.arg(folder.join("rp2040.mjs")).arg(&self.elf);
+        self.boot_piped(command, extra)
+            .context("node is not installed: apt-get install nodejs npm")
+    }
+
+    fn boot_unicorn(&self, board: &str, extra: &[&str]) -> Result<Chat> {
+        let folder = root().join("tests/emulators");
+        let python = folder.join("venv/bin/python");
+        ensure!(
+            python.is_file(),
+            "Unicorn is not installed: (cd tests/emulators && python3 -m venv venv && venv/bin/pip \
+             install -r requirements.txt)"
+        );
+        let mut command = Command::new(python);
+        command.arg(folder.join("cortexm.py")).arg(board);
+        command.arg(&self.elf);
+        self.boot_piped(command, extra)
+    }
+
+    /// Boots an emulator whose standard input and output are the serial line.
+    fn boot_piped(&self, mut command: Command, extra: &[&str]) -> Result<Chat> {
         command
-            .arg(folder.join("rp2040.mjs"))
-            .arg(&self.elf)
             .args([OsStr::new("--defmt"), self.frames().as_os_str()])
             .args(extra);
         if !self.embedded {
@@ -402,8 +452,7 @@ impl Firmware {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            .spawn()
-            .context("node is not installed: apt-get install nodejs npm")?;
+            .spawn()?;
         let input = emulator.stdin.take().context("stdin is piped")?;
         let output = emulator.stdout.take().context("stdout is piped")?;
         Ok(Chat::new(emulator, Box::new(input), output, None))
