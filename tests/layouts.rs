@@ -84,6 +84,11 @@ fn plain_kernel_reads_every_layout() {
         (65, 48),
         (9, 172),
         (2, 519),
+        // What the kernel of this machine takes in one piece, in steps and in groups of rows.
+        (7, 8),
+        (6, 64),
+        (3, 512),
+        (5, 1031),
     ] {
         let mut vectors: Vec<Vec<i8>> = [0, 127, -127].map(|x| vec![x; cols]).to_vec();
         vectors.push(random(cols));
@@ -105,6 +110,32 @@ fn plain_kernel_reads_every_layout() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_product_takes_the_first_columns_of_longer_rows() {
+    let mut rng = SplitMix64::new(2);
+    let mut random = |len: usize| -> Vec<i8> {
+        let int8 = |_| (rng.next_below(255) as i32 - 127) as i8;
+        (0..len).map(int8).collect()
+    };
+    for row_len in [16, 40, 520, 1_100] {
+        let matrix = Matrix::new(9, row_len, Layout::Plain, false, random(9 * row_len));
+        for cols in [1, 7, 8, 9, 15, 16, row_len - 1] {
+            let x = random(cols);
+            let w = Weights {
+                cols,
+                ..matrix.weights()
+            };
+            assert_eq!(sums(&w, Vector::Int8(&x)), matrix.exact(&x), "{cols}");
+            let wide: Vec<i16> = x.iter().map(|&x| i16::from(x) * 120).collect();
+            assert_eq!(
+                sums(&w, Vector::Int16(&wide)),
+                matrix.exact(&wide),
+                "{cols}"
+            );
         }
     }
 }

@@ -36,11 +36,11 @@ pub const fn magnitude(x: i32) -> u32 {
 }
 
 /// Returns the zeros above the highest one; a call where the core has no instruction for it.
-#[cfg_attr(not(kernel = "m4"), inline(never))]
-#[cfg_attr(kernel = "m4", inline)]
+#[cfg_attr(not(any(kernel = "m4", kernel = "sse2")), inline(never))]
+#[cfg_attr(any(kernel = "m4", kernel = "sse2"), inline)]
 #[must_use]
 pub const fn leading_zeros(x: u32) -> u32 {
-    if cfg!(kernel = "m4") {
+    if cfg!(any(kernel = "m4", kernel = "sse2")) {
         return x.leading_zeros();
     }
     // What compilers put here for such cores takes a hundred cycles.

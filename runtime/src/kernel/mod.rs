@@ -1,7 +1,7 @@
 //! Matrix times vector as raw sums: one plain kernel, and one for each family of cores.
 //!
 //! Every kernel computes the same integers; [`Layout`] says which one a matrix is laid out for.
-//! This is the only code of the crate with `unsafe` in it, in the files of the Arm cores and in that
+//! This is the only code of the crate with `unsafe` in it, in the files of the Arm cores, of x86-64 and
 //! of int4 on RV32.
 
 mod plain;
@@ -16,6 +16,9 @@ mod native;
 mod native;
 #[cfg(kernel = "rv32")]
 #[path = "rv32.rs"]
+mod native;
+#[cfg(kernel = "sse2")]
+#[path = "sse2.rs"]
 mod native;
 
 use crate::layout::Layout;
@@ -153,7 +156,7 @@ pub const fn lanes_len(cols: usize) -> usize {
 ///
 /// Lengths that do not agree are a defect of the caller; what is missing counts as 0.
 pub fn sums(w: &Weights<'_>, x: Vector<'_>, lanes: &mut [u32], out: &mut [i32]) {
-    #[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32"))]
+    #[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32", kernel = "sse2"))]
     if w.layout == NATIVE && native::sums(w, x, lanes, out).is_some() {
         return;
     }
