@@ -104,6 +104,8 @@ pub struct Sampler {
     /// `top_p` in units of 2^-16.
     top_p: u32,
     rng: SplitMix64,
+    /// What the last token weighed, and all that it was drawn among.
+    drawn: (u32, u32),
 }
 
 impl Sampler {
@@ -122,7 +124,16 @@ impl Sampler {
             top_k: settings.top_k,
             top_p: ((settings.top_p * 65_536.0) as u32).max(1),
             rng: SplitMix64::new(seed),
+            drawn: (1, 1),
         })
+    }
+
+    /// Returns the probability with which the last token was drawn, in units of 2^-24: after
+    /// temperature, `top_k` and `top_p`, hence 1 at temperature 0 and before the first token.
+    #[must_use]
+    pub const fn probability(&self) -> u32 {
+        let (weight, sum) = self.drawn;
+        (((weight as u64) << 24) / sum as u64) as u32
     }
 
     /// Returns the token to follow, an index into `logits`.
@@ -142,6 +153,7 @@ impl Sampler {
         let best = argmax(logits);
         let Some(octaves) = self.octaves else {
             self.rng.next_u64();
+            self.drawn = (1, 1);
             return best;
         };
 
@@ -196,6 +208,7 @@ impl Sampler {
         for &token in &order[..kept] {
             let prob = prob(probs, token);
             if left < prob {
+                self.drawn = (prob, sum);
                 return token;
             }
             left -= prob;

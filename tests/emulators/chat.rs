@@ -15,11 +15,11 @@ const PROMPT: &str = "\r\n> ";
 /// How long any one answer may take; emulators on a busy machine are slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running emulator and both directions of its serial line.
+/// Both directions of a serial line, and the emulator behind it, if it is one.
 ///
 /// The emulator ends when this is dropped.
 pub struct Chat {
-    emulator: Child,
+    emulator: Option<Child>,
     input: Box<dyn Write + Send>,
     output: Receiver<Vec<u8>>,
     /// Received and not yet taken.
@@ -30,7 +30,7 @@ pub struct Chat {
 impl fmt::Debug for Chat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chat")
-            .field("emulator", &self.emulator.id())
+            .field("emulator", &self.emulator.as_ref().map(Child::id))
             .field("pending", &String::from_utf8_lossy(&self.pending))
             .finish_non_exhaustive()
     }
@@ -41,9 +41,16 @@ impl Chat {
     pub(crate) fn new(
         emulator: Child,
         input: Box<dyn Write + Send>,
-        mut output: impl Read + Send + 'static,
+        output: impl Read + Send + 'static,
         socket: Option<PathBuf>,
     ) -> Self {
+        let mut chat = Self::over(input, output);
+        (chat.emulator, chat.socket) = (Some(emulator), socket);
+        chat
+    }
+
+    /// Takes over a line to a board.
+    pub fn over(input: Box<dyn Write + Send>, mut output: impl Read + Send + 'static) -> Self {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -54,11 +61,11 @@ impl Chat {
             }
         });
         Self {
-            emulator,
+            emulator: None,
             input,
             output: receiver,
             pending: Vec::new(),
-            socket,
+            socket: None,
         }
     }
 
@@ -66,10 +73,10 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// If the emulator has ended.
+    /// If the line has ended.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.input.write_all(bytes)?;
-        self.input.flush().context("the emulator has ended")
+        self.input.flush().context("the line has ended")
     }
 
     /// Waits for `text` and returns what came before it.
@@ -78,6 +85,15 @@ impl Chat {
     ///
     /// If the text does not come in time, or the emulator ends; the message has what came instead.
     pub fn expect(&mut self, text: &str) -> Result<String> {
+        self.expect_within(text, PATIENCE)
+    }
+
+    /// Does what [`Chat::expect`] does, with another patience.
+    ///
+    /// # Errors
+    ///
+    /// As [`Chat::expect`].
+    pub fn expect_within(&mut self, text: &str, patience: Duration) -> Result<String> {
         let start = Instant::now();
         loop {
             let found = self
@@ -90,13 +106,13 @@ impl Chat {
                 return String::from_utf8(before)
                     .context("the board sent bytes that are not UTF-8");
             }
-            let left = PATIENCE.saturating_sub(start.elapsed());
+            let left = patience.saturating_sub(start.elapsed());
             match self.output.recv_timeout(left) {
                 Ok(bytes) => self.pending.extend(bytes),
                 Err(error) => {
                     let why = match error {
                         RecvTimeoutError::Timeout => "did not come in time",
-                        RecvTimeoutError::Disconnected => "did not come before the emulator ended",
+                        RecvTimeoutError::Disconnected => "did not come before the line ended",
                     };
                     let seen = String::from_utf8_lossy(&self.pending);
                     bail!("expected {text:?}, which {why}; found {seen:?}");
@@ -133,6 +149,27 @@ impl Chat {
         String::from_utf8(text).context("the board sent bytes that are not UTF-8")
     }
 
+    /// Returns the bytes that have come, waiting a while if none have; none if it stays quiet.
+    ///
+    /// # Errors
+    ///
+    /// If the line has ended.
+    pub fn take(&mut self, patience: Duration) -> Result<Vec<u8>> {
+        if self.pending.is_empty() {
+            match self.output.recv_timeout(patience) {
+                Ok(bytes) => self.pending = bytes,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => bail!("the line has ended"),
+            }
+        }
+        Ok(std::mem::take(&mut self.pending))
+    }
+
+    /// Puts bytes back that [`Chat::take`] gave too many.
+    pub fn put_back(&mut self, bytes: &[u8]) {
+        self.pending.splice(..0, bytes.iter().copied());
+    }
+
     /// Types a line at the prompt string and returns the answer, with CR LF as LF.
     ///
     /// # Errors
@@ -148,9 +185,11 @@ impl Chat {
 
 impl Drop for Chat {
     fn drop(&mut self) {
-        // Both fail only when the emulator has ended already.
-        let _ = self.emulator.kill();
-        let _ = self.emulator.wait();
+        if let Some(emulator) = &mut self.emulator {
+            // Both fail only when the emulator has ended already.
+            let _ = emulator.kill();
+            let _ = emulator.wait();
+        }
         if let Some(socket) = &self.socket {
             let _ = std::fs::remove_file(socket);
         }

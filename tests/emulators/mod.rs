@@ -3,6 +3,7 @@
 mod chat;
 pub mod host;
 pub mod machine;
+pub mod script;
 
 pub use chat::Chat;
 pub use machine::Machine;

@@ -4,6 +4,8 @@
 //! The tests need QEMU, node and rp2040js, which `tools/check` installs.
 
 mod faults;
+mod frames;
+mod piped;
 mod sizes;
 mod support;
 mod texts;

@@ -57,20 +57,47 @@ fn what_cannot_be_used_is_said() {
     let said = printed(&folder.run(TALK, &["--blob", "good.bin", "--len", "3", "R#O"]));
     assert!(said.contains("not in the vocabulary: '#' U+0023"), "{said}");
     let run = |arguments: &[&str]| refused(&folder.run(TALK, arguments));
-    assert!(run(&["--blob", "good.bin", "--temp", "inf", "a"]).contains("temperature must be"));
-    assert!(run(&["--blob", "good.bin", "--topp", "2", "a"]).contains("top_p must be"));
-    for (seed, expected) in [
-        ("x", "expected a whole number"),
-        ("99999999999999999999", "expected a smaller whole number"),
+    for (option, value, expected) in [
+        ("--temp", "inf", "temperature must be"),
+        ("--topp", "2", "top_p must be"),
+        (
+            "--seed",
+            "x",
+            "/seed takes a whole number, random or boot, found \"x\"",
+        ),
+        (
+            "--seed",
+            "99999999999999999999",
+            "/seed takes a whole number",
+        ),
+        (
+            "--len",
+            "0",
+            "/len takes a whole number from 1 to 4294967295",
+        ),
     ] {
-        let output = folder.run(TALK, &["--blob", "good.bin", "--seed", seed, "a"]);
-        assert!(!output.status.success());
+        let output = folder.run(TALK, &["--blob", "good.bin", option, value, "a"]);
+        assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("--seed") && said.contains(expected), "{said}");
+        assert!(said.contains(option) && said.contains(expected), "{said}");
     }
     assert!(run(&["--blob", "none.bin", "a"]).contains("make a blob with tools/export"));
     std::fs::write(folder.path.join("bad.bin"), [0xFF; 64]).unwrap();
     assert!(run(&["--blob", "bad.bin", "a"]).contains("there is no model here"));
+}
+
+#[test]
+fn a_drawn_seed_is_said_and_gives_its_text_again() {
+    let folder = exported("talk-random");
+    let said = printed(&folder.run(TALK, &["--blob", "good.bin", "--seed", "random", "O"]));
+    let (seed, text) = said.split_once(")\n").unwrap();
+    let seed = seed.strip_prefix("(seed ").unwrap();
+    let again = printed(&folder.run(TALK, &["--blob", "good.bin", "--seed", seed, "O"]));
+    assert_eq!(again, text);
+    let off = &[
+        "--blob", "good.bin", "--seed", seed, "--topk", "off", "--topp", "off", "O",
+    ];
+    assert_eq!(printed(&folder.run(TALK, off)), text);
 }
 
 #[test]

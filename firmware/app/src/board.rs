@@ -120,6 +120,7 @@ pub struct Resets {
 
 /// Why a chip started over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "frames", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Reset {
     /// It got power.

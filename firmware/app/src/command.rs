@@ -20,6 +20,12 @@ backslash. An empty prompt starts from a newline. Ctrl-C stops. Each prompt star
 /help             this page
 ";
 
+/// What `/help` prints after [`HELP`].
+#[cfg(feature = "frames")]
+pub const FRAMES_HELP: &str = "\
+/frames           for programs: frames instead of lines, see FRAMES.md; /bye or a Bye frame leaves it
+";
+
 /// A parsed command. `None` asks for the value in force.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Command {
@@ -42,6 +48,9 @@ pub enum Command {
     /// `/fault`, in builds for tests.
     #[cfg(feature = "faults")]
     Fault(crate::fault::Kind),
+    /// `/frames`
+    #[cfg(feature = "frames")]
+    Frames,
     /// `/model`
     Model,
     /// `/help`
@@ -71,7 +80,12 @@ impl fmt::Display for CommandError<'_> {
             Self::Unknown(name) => write!(
                 f,
                 "no command {name}: expected /temp, /topk, /topp, /seed, /len, /save, /stats, /bench, \
-                 /model or /help"
+                 /model{} or /help",
+                if cfg!(feature = "frames") {
+                    ", /frames"
+                } else {
+                    ""
+                }
             ),
             Self::Value {
                 command,
@@ -124,6 +138,8 @@ impl Command {
             "/fault" => (value.optional(crate::fault::KINDS, crate::fault::Kind::parse))
                 .and_then(|kind| kind.ok_or_else(|| value.error(crate::fault::KINDS)))
                 .map(Self::Fault),
+            #[cfg(feature = "frames")]
+            "/frames" => value.none().map(|()| Self::Frames),
             "/stats" => value.none().map(|()| Self::Stats),
             "/model" => value.none().map(|()| Self::Model),
             "/help" => value.none().map(|()| Self::Help),

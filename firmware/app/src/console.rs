@@ -105,6 +105,12 @@ impl<'b, S: Read + ReadReady + Write> Console<'b, S> {
         interrupted
     }
 
+    /// Returns the bytes that wait for their turn.
+    #[cfg(feature = "frames")]
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = u8> + '_ {
+        self.type_ahead.iter().copied()
+    }
+
     /// Returns what was lost since the last call.
     pub(crate) fn take_lost(&mut self) -> Lost {
         Lost {

@@ -136,10 +136,9 @@ impl<'g, 'm> Generation<'g, 'm> {
         Ok(Progress::Token(token))
     }
 
-    /// Returns the logits that the next call of [`Generation::advance`] samples from, if it will.
-    pub fn next_logits(&self) -> Option<&[i32]> {
-        let samples = !self.pending && self.prompt.is_empty() && self.left > 0;
-        samples.then(|| self.session.logits())
+    /// Returns the probability of the last token, see [`Sampler::probability`].
+    pub fn probability(&self) -> u32 {
+        self.sampler.probability()
     }
 
     /// Returns the hash of the logits at every position so far, the prompt's included.

@@ -9,6 +9,8 @@ pub mod command;
 mod console;
 #[cfg(feature = "faults")]
 mod fault;
+#[cfg(feature = "frames")]
+pub mod frames;
 pub mod generate;
 pub mod line;
 mod log;

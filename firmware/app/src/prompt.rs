@@ -33,8 +33,17 @@ pub fn unescape(line: &str) -> impl Iterator<Item = char> + '_ {
 /// A line that leaves no token starts the text from a newline, or from token 0 where the vocabulary
 /// has no newline. What `buffer` is too short for is left out, see [`Vocab::encode_len`].
 pub fn encode<'t>(line: &str, vocab: Vocab<'_>, buffer: &'t mut [u16]) -> (&'t [u16], Unknown) {
+    encode_chars(unescape(line), vocab, buffer)
+}
+
+/// Turns characters into the tokens of a prompt, as [`encode`] does, without escapes.
+pub fn encode_chars<'t>(
+    chars: impl Iterator<Item = char>,
+    vocab: Vocab<'_>,
+    buffer: &'t mut [u16],
+) -> (&'t [u16], Unknown) {
     let mut unknown = Unknown::default();
-    let mut n = vocab.encode(unescape(line), buffer, |character| unknown.add(character));
+    let mut n = vocab.encode(chars, buffer, |character| unknown.add(character));
     if n == 0
         && let Some(first) = buffer.first_mut()
     {

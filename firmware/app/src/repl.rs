@@ -1,6 +1,6 @@
 //! The REPL: lines in, texts and answers out.
 
-use core::fmt::Write as _;
+use core::fmt::{self, Write as _};
 
 use embedded_hal::digital::OutputPin;
 use embedded_io::{Read, ReadReady, Write};
@@ -10,7 +10,7 @@ use crate::bench;
 use crate::board::{Chip, TYPE_AHEAD_BYTES};
 use crate::command::{Command, HELP, Seed};
 use crate::console::{Console, Lost};
-use crate::generate::Request;
+use crate::generate::{GenerateError, Request};
 use crate::line::{Edit, LineEditor};
 use crate::log::info;
 use crate::prompt;
@@ -41,10 +41,28 @@ pub(crate) struct Repl<'m, S, L, C> {
 /// What `/stats` shows beside the model.
 #[derive(Default)]
 pub(crate) struct Counters {
-    last: LastText,
-    lost: Lost,
+    pub(crate) last: LastText,
+    pub(crate) lost: Lost,
     /// The longest time between two feeds of the watchdog while texts were made.
-    longest_us: u64,
+    pub(crate) longest_us: u64,
+}
+
+/// Why no text was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoText {
+    /// There is no model.
+    Fault(Fault),
+    /// The model does not take the request.
+    Error(GenerateError),
+}
+
+impl fmt::Display for NoText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Error(error) => error.fmt(f),
+        }
+    }
 }
 
 /// A person at a terminal.
@@ -116,7 +134,17 @@ where
             Err(error) => return self.print(format_args!("({error})\n")),
             Ok(Command::Stats) => return self.stats(),
             Ok(Command::Bench(len)) => return self.bench(len.unwrap_or(bench::LEN)),
-            Ok(Command::Help) => return self.print(format_args!("{HELP}")),
+            Ok(Command::Help) => {
+                self.print(format_args!("{HELP}"));
+                #[cfg(feature = "frames")]
+                self.print(format_args!("{}", crate::command::FRAMES_HELP));
+                return;
+            }
+            #[cfg(feature = "frames")]
+            Ok(Command::Frames) => {
+                self.frames();
+                return self.print(format_args!("\n"));
+            }
             Ok(Command::Model) => {
                 if let Some(model) = self.model {
                     self.print(format_args!("{}", About(model)));
@@ -196,22 +224,12 @@ where
 
     fn generate(&mut self, line: &str) {
         let n_token = self.encode(line);
-        let seed = match self.choices.seed {
-            Seed::Boot => self.choices.boot_seed,
-            Seed::Fixed(seed) => seed,
-            Seed::Random => {
-                let micros = self.chip.micros() ^ self.choices.boot_seed << 32;
-                let seed = random_seed(micros, self.counters.last.seed);
-                self.print(format_args!("(seed {seed})\n"));
-                seed
-            }
-        };
-        let request = Request {
-            settings: self.choices.settings,
-            seed,
-            len: self.choices.len,
-        };
-        if let Some((last, end)) = self.make(n_token, request, &mut Person) {
+        let seed = self.draw_seed();
+        if self.choices.seed == Seed::Random {
+            self.print(format_args!("(seed {seed})\n"));
+        }
+        let request = self.request(seed);
+        if let Some((last, end)) = self.make_or_say(n_token, request, &mut Person) {
             self.print(format_args!("\n"));
             if end == End::Stopped {
                 self.print(format_args!("(stopped)\n"));
@@ -223,18 +241,37 @@ where
         }
     }
 
+    /// Returns the seed of the next text.
+    pub(crate) fn draw_seed(&mut self) -> u64 {
+        match self.choices.seed {
+            Seed::Boot => self.choices.boot_seed,
+            Seed::Fixed(seed) => seed,
+            Seed::Random => {
+                let micros = self.chip.micros() ^ self.choices.boot_seed << 32;
+                random_seed(micros, self.counters.last.seed)
+            }
+        }
+    }
+
+    /// Returns the settings in force, with this seed.
+    pub(crate) fn request(&self, seed: u64) -> Request {
+        Request {
+            settings: self.choices.settings,
+            seed,
+            len: self.choices.len,
+        }
+    }
+
     fn bench(&mut self, len: u32) {
-        let Some(model) = self.model else {
-            return self.no_text();
-        };
         let n_token = self.encode(bench::PROMPT);
         let request = Request {
             len,
             ..Request::default()
         };
-        let Some((last, end)) = self.make(n_token, request, &mut Clerk) else {
+        let Some((last, end)) = self.make_or_say(n_token, request, &mut Clerk) else {
             return;
         };
+        let Some(model) = self.model else { return };
         if end == End::Stopped {
             return self.print(format_args!("(stopped)\n"));
         }
@@ -262,18 +299,18 @@ where
         n_token
     }
 
-    /// Makes a text of the first `n_token` of `tokens`, or says why not.
-    fn make(
+    /// Makes a text of the first `n_token` of `tokens`.
+    pub(crate) fn make(
         &mut self,
         n_token: usize,
         request: Request,
-        listener: &mut impl Listener<S>,
-    ) -> Option<(LastText, End)> {
-        let Ok(session) = &mut self.session else {
-            self.no_text();
-            return None;
+        listener: &mut dyn Listener<S>,
+    ) -> Result<(LastText, End), NoText> {
+        let session = match &mut self.session {
+            Ok(session) => session,
+            Err(fault) => return Err(NoText::Fault(*fault)),
         };
-        let made = text::make(
+        let (last, end) = text::make(
             &mut self.console,
             &mut self.led,
             &mut self.chip,
@@ -281,27 +318,28 @@ where
             (self.tokens.get(..n_token).unwrap_or_default(), request),
             listener,
             &mut self.counters.longest_us,
-        );
-        match made {
-            Ok((last, end)) => {
-                self.counters.last = last;
-                Some((last, end))
-            }
-            Err(error) => {
-                self.print(format_args!("\n({error})\n"));
-                None
-            }
-        }
+        )
+        .map_err(NoText::Error)?;
+        self.counters.last = last;
+        Ok((last, end))
     }
 
-    fn no_text(&mut self) {
-        if let Err(fault) = self.session {
-            self.print(format_args!("({fault})\n"));
+    /// Does what [`Repl::make`] does, or says why not.
+    fn make_or_say(
+        &mut self,
+        n_token: usize,
+        request: Request,
+        listener: &mut dyn Listener<S>,
+    ) -> Option<(LastText, End)> {
+        let made = self.make(n_token, request, listener);
+        if let Err(why) = made {
+            self.print(format_args!("({why})\n"));
         }
+        made.ok()
     }
 
     fn say_lost(&mut self) {
-        let lost = self.console.take_lost();
+        let lost = self.take_lost();
         if lost.surplus > 0 {
             let surplus = lost.surplus;
             self.print(format_args!(
@@ -314,9 +352,15 @@ where
                 lost.receive_errors
             ));
         }
+    }
+
+    /// Returns what was lost since the last call, and counts it.
+    pub(crate) fn take_lost(&mut self) -> Lost {
+        let lost = self.console.take_lost();
         let sum = &mut self.counters.lost;
         sum.surplus = sum.surplus.saturating_add(lost.surplus);
         sum.receive_errors = sum.receive_errors.saturating_add(lost.receive_errors);
+        lost
     }
 }
 

@@ -13,6 +13,7 @@ const MAGIC: [u8; 4] = *b"CBS1";
 
 /// Where a text's seed comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "frames", derive(serde::Serialize, serde::Deserialize))]
 pub enum Seed {
     /// The seed of this boot, drawn from noise where the board has some.
     Boot,

@@ -14,8 +14,9 @@ pub(crate) trait Listener<S> {
     /// Looks at what has arrived and returns whether the text is to stop.
     fn poll(&mut self, console: &mut Console<'_, S>) -> bool;
 
-    /// Sees the logits of the token that comes next.
-    fn logits(&mut self, _logits: &[i32]) {}
+    /// Is told of a token, with its [`probability`](runtime::Sampler::probability), before its
+    /// characters.
+    fn token(&mut self, _token: u16, _probability: u32) {}
 
     /// Takes a character.
     fn character(&mut self, console: &mut Console<'_, S>, character: char);
@@ -38,7 +39,7 @@ pub(crate) fn make<S, L, C>(
     chip: &mut C,
     session: &mut Session<'_>,
     text: (&[u16], Request),
-    listener: &mut impl Listener<S>,
+    listener: &mut dyn Listener<S>,
     longest_us: &mut u64,
 ) -> Result<(LastText, End), GenerateError>
 where
@@ -65,9 +66,6 @@ where
         if listener.poll(console) {
             break Ok(End::Stopped);
         }
-        if let Some(logits) = generation.next_logits() {
-            listener.logits(logits);
-        }
         let progress = match generation.advance() {
             Ok(progress) => progress,
             Err(error) => break Err(error),
@@ -76,6 +74,7 @@ where
         match progress {
             Progress::Working => {}
             Progress::Token(token) => {
+                listener.token(token, generation.probability());
                 decoder.decode(vocab, token, |character| {
                     last.characters += 1;
                     listener.character(console, character);

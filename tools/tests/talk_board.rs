@@ -1,0 +1,437 @@
+//! `talk` with a board: behind a pseudo-terminal, and this machine in the place of one.
+
+mod common;
+
+use std::convert::Infallible;
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use app::frames::{FRAME_BYTES, Message, Request, VERSION, encode};
+use app::{Board, Chip, Memory};
+use checkpoint::AlignedBytes;
+use common::{Folder, printed, refused};
+use embedded_hal::digital::OutputPin;
+use embedded_io::{Read, ReadReady, Write};
+use runtime::Model;
+use serde_json::Value;
+use serial2::SerialPort;
+
+const EXPORT: &str = env!("CARGO_BIN_EXE_export");
+const TALK: &str = env!("CARGO_BIN_EXE_talk");
+
+fn exported(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.save("run", "best.ckpt", &folder.checkpoint(1));
+    printed(&folder.run(EXPORT, &["-o", "good.bin"]));
+    folder
+}
+
+/// A board on a pseudo-terminal; it ends with this.
+struct OnPty {
+    port: PathBuf,
+    ended: Arc<AtomicBool>,
+    board: Option<JoinHandle<()>>,
+    /// Keeps the terminal open between programs.
+    _program: SerialPort,
+}
+
+impl OnPty {
+    fn boot(folder: &Folder) -> Self {
+        let blob = AlignedBytes::from(folder.read("good.bin").as_slice());
+        let (mut far, near) = SerialPort::pair().unwrap();
+        let port = std::fs::read_link(format!("/proc/self/fd/{}", near.as_raw_fd())).unwrap();
+        far.set_read_timeout(Duration::from_millis(1)).unwrap();
+        let ended = Arc::new(AtomicBool::new(false));
+        let line = Line {
+            port: far,
+            waiting: Vec::new(),
+            ended: Arc::clone(&ended),
+        };
+        let board = thread::spawn(move || {
+            let words = Model::from_bytes(&blob).unwrap().state_words();
+            let board = Board {
+                name: "stand-in",
+                serial: line,
+                led: NoLed,
+                chip: Clock(Instant::now()),
+            };
+            app::run(board, &blob, &mut Memory::new(), &mut vec![0; words]);
+        });
+        Self {
+            port,
+            ended,
+            board: Some(board),
+            _program: near,
+        }
+    }
+
+    fn port(&self) -> &str {
+        self.port.to_str().unwrap()
+    }
+}
+
+impl Drop for OnPty {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(board) = self.board.take() {
+            let _ = board.join();
+        }
+    }
+}
+
+struct Line {
+    port: SerialPort,
+    waiting: Vec<u8>,
+    ended: Arc<AtomicBool>,
+}
+
+impl embedded_io::ErrorType for Line {
+    type Error = Infallible;
+}
+
+impl ReadReady for Line {
+    fn read_ready(&mut self) -> Result<bool, Infallible> {
+        if self.waiting.is_empty() {
+            let mut bytes = [0; 256];
+            match self.port.read(&mut bytes) {
+                Ok(count) => self.waiting.extend(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::TimedOut => {}
+                Err(_) => self.ended.store(true, Ordering::Relaxed),
+            }
+        }
+        Ok(!self.waiting.is_empty() || self.ended.load(Ordering::Relaxed))
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Infallible> {
+        while !self.read_ready()? {}
+        let count = bytes.len().min(self.waiting.len());
+        for (place, byte) in bytes.iter_mut().zip(self.waiting.drain(..count)) {
+            *place = byte;
+        }
+        Ok(count)
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Infallible> {
+        // Nobody listens between programs.
+        let _ = self.port.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+struct NoLed;
+
+impl embedded_hal::digital::ErrorType for NoLed {
+    type Error = Infallible;
+}
+
+impl OutputPin for NoLed {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+struct Clock(Instant);
+
+impl Chip for Clock {
+    fn micros(&mut self) -> u64 {
+        self.0.elapsed().as_micros() as u64
+    }
+
+    fn core_hz(&self) -> u32 {
+        0
+    }
+
+    fn entropy(&mut self) -> Option<u64> {
+        Some(77 << 32)
+    }
+}
+
+fn objects(printed: &str) -> Vec<Value> {
+    let lines = printed.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Returns the text in the token events.
+fn text(objects: &[Value]) -> String {
+    let texts = objects.iter().filter_map(|object| object["text"].as_str());
+    texts.collect()
+}
+
+#[test]
+fn the_conversation_is_held_over_a_serial_port() {
+    let folder = exported("talk-script");
+    let board = OnPty::boot(&folder);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conversation.txt");
+    let arguments = ["--port", board.port(), "--script", script];
+    // Twice: the board is in no state of its own in between.
+    for _ in 0..2 {
+        let said = printed(&folder.run(TALK, &arguments));
+        assert!(
+            said.ends_with("conversation.txt: 14 turns as expected\n"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_answer_is_named() {
+    let folder = exported("talk-wrong");
+    let run = |script: &str| {
+        std::fs::write(folder.path.join("script"), script).unwrap();
+        let output = folder.run(TALK, &["--blob", "good.bin", "--script", "script"]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), errors)
+    };
+    let (code, said) = run("# a comment\n\n/seed 3\nseed 3\n\n/len 12\nlength 13\n");
+    let expected =
+        "error: script: line 7: after \"/len 12\" expected \"length 13\", found \"temperature 0.8";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(code, Some(1));
+    let (code, said) = run("# nothing else\n");
+    assert!(said.contains("the script has no turn"), "{said}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_board_prints_the_hosts_text() {
+    let folder = exported("talk-port");
+    let board = OnPty::boot(&folder);
+    let line = r"ROMEO:\nO \\ more";
+    let settings = [
+        "--blob", "good.bin", "--len", "40", "--temp", "1.5", "--seed", "9",
+    ];
+    let host = printed(&folder.run(TALK, &[&settings[..], &[line]].concat()));
+    let arguments = [&settings[..], &["--port", board.port(), line]].concat();
+    let found = printed(&folder.run(TALK, &arguments));
+    let (_, text) = found.split_once('\n').unwrap();
+    assert!(
+        found.starts_with("(dropped: 1 not in the vocabulary)\n"),
+        "{found}"
+    );
+    assert!(host.ends_with(text), "{host}\n{found}");
+    // Without --seed the board's own is in force, and said.
+    let own = printed(&folder.run(TALK, &["--port", board.port(), "--seed", "boot", "ROMEO:"]));
+    assert!(own.starts_with("(seed 77)\n"), "{own}");
+}
+
+#[test]
+fn json_has_tokens_with_probabilities() {
+    let folder = exported("talk-json");
+    let board = OnPty::boot(&folder);
+    let common = ["--json", "--len", "30", "--seed", "4", "ROMEO:"];
+    let here = [&["--blob", "good.bin"][..], &common].concat();
+    let here = objects(&printed(&folder.run(TALK, &here)));
+    let there = [&["--port", board.port()][..], &common].concat();
+    let there = objects(&printed(&folder.run(TALK, &there)));
+    let host = printed(&folder.run(
+        TALK,
+        &["--blob", "good.bin", "--len", "30", "--seed", "4", "ROMEO:"],
+    ));
+    assert!(
+        host.starts_with(&format!("{}\n(logits hash ", text(&here))),
+        "{host}"
+    );
+    let tokens = |objects: &[Value]| -> Vec<Value> {
+        let tokens = objects.iter().filter(|object| object["event"] == "token");
+        tokens.cloned().collect()
+    };
+    assert_eq!(tokens(&here), tokens(&there));
+    assert_eq!(tokens(&here).len(), 30);
+    for token in tokens(&here) {
+        let probability = token["probability"].as_f64().unwrap();
+        assert!(probability > 0.0 && probability <= 1.0, "{token}");
+    }
+    let events: Vec<&str> = there
+        .iter()
+        .filter_map(|object| object["event"].as_str())
+        .filter(|&event| event != "token")
+        .collect();
+    assert_eq!(events, ["hello", "settings", "begin", "done", "stats"]);
+    let [.., done, stats] = there.as_slice() else {
+        panic!("{there:?}");
+    };
+    assert_eq!(done["logits_hash"], stats["logits_hash"]);
+    assert_eq!(there[0]["board"], "stand-in");
+}
+
+#[test]
+fn replay_makes_the_boards_text_again_and_knows_another_model() {
+    let folder = exported("talk-replay");
+    let board = OnPty::boot(&folder);
+    let run = |blob: &str| {
+        folder.run(
+            TALK,
+            &[
+                "--replay",
+                "--port",
+                board.port(),
+                "--blob",
+                blob,
+                "--len",
+                "25",
+                "--seed",
+                "boot",
+                "O",
+            ],
+        )
+    };
+    let said = printed(&run("good.bin"));
+    assert!(
+        said.contains("(the same on this machine: seed 77, 25 characters, logits hash "),
+        "{said}"
+    );
+    folder.save("other", "best.ckpt", &folder.checkpoint(2));
+    printed(&folder.run(EXPORT, &["other", "-o", "other.bin"]));
+    let said = refused(&run("other.bin"));
+    assert!(
+        said.contains("other.bin is another one in every layout"),
+        "{said}"
+    );
+}
+
+#[test]
+fn lines_from_a_pipe_are_answered_by_the_board() {
+    let folder = exported("talk-pipe");
+    let board = OnPty::boot(&folder);
+    std::fs::write(folder.path.join("typed"), "/len 7\nROMEO:\n/frames\n").unwrap();
+    let output = Command::new(TALK)
+        .args(["--port", board.port(), "--seed", "3"])
+        .stdin(std::fs::File::open(folder.path.join("typed")).unwrap())
+        .output()
+        .unwrap();
+    let said = printed(&output);
+    let known = printed(&folder.run(
+        TALK,
+        &["--blob", "good.bin", "--len", "7", "--seed", "3", "ROMEO:"],
+    ));
+    let known = known.rsplit_once("\n(logits").unwrap().0;
+    let expected =
+        format!("seed 3, length 7\n{known}\n(frames are for programs: tools/talk --json)\n");
+    assert!(said.ends_with(&expected), "{said}");
+    assert!(!said.contains('\x1b'), "no colours in a pipe: {said}");
+}
+
+#[test]
+fn a_board_that_was_left_in_its_frames_is_taken_back() {
+    let folder = exported("talk-left");
+    let board = OnPty::boot(&folder);
+    let port = SerialPort::open(&board.port, 115_200).unwrap();
+    // Endless, from a program that then dies.
+    port.write_all(b"/len 4000000000\r/frames\r").unwrap();
+    for (id, body) in [
+        (1, Request::Hello { version: VERSION }),
+        (2, Request::Prompt { text: "ROMEO:" }),
+    ] {
+        let mut out = [0; FRAME_BYTES];
+        let frame = encode(&Message { id, body }, &mut out).unwrap();
+        port.write_all(&[&[0], frame].concat()).unwrap();
+    }
+    drop(port);
+    let said = printed(&folder.run(TALK, &["--port", board.port(), "--len", "5", "--json", "O"]));
+    assert!(
+        objects(&said)
+            .iter()
+            .any(|object| object["event"] == "done"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let folder = exported("talk-none");
+    let said = refused(&folder.run(TALK, &["--port", "none", "a"]));
+    assert!(said.contains("cannot open the serial port none"), "{said}");
+    let said = refused(&folder.run(TALK, &["--emulate", "abacus", "--blob", "good.bin", "a"]));
+    assert!(
+        said.contains("no emulated board \"abacus\"; known are "),
+        "{said}"
+    );
+    let said = refused(&folder.run(TALK, &["--replay", "--blob", "good.bin"]));
+    assert!(said.contains("--replay takes a prompt"), "{said}");
+    let usage = |arguments: &[&str]| {
+        let output = folder.run(TALK, arguments);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = usage(&["--len", "0", "a"]);
+    assert!(
+        said.contains("/len takes a whole number from 1 to 4294967295, found \"0\""),
+        "{said}"
+    );
+    let said = usage(&["--port", "a", "--emulate", "pico"]);
+    assert!(said.contains("cannot be used with"), "{said}");
+}
+
+/// The program of the page, as it stands there.
+#[test]
+fn the_python_of_the_page_works() {
+    let python = Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let folder = exported("talk-python");
+    let board = OnPty::boot(&folder);
+    let page = include_str!("../../firmware/app/FRAMES.md");
+    let program = page.split_once("```python\n").unwrap().1;
+    let program = program.split_once("```").unwrap().0;
+    printed(&folder.run(
+        TALK,
+        &[
+            "--port",
+            board.port(),
+            "--len",
+            "6",
+            "--seed",
+            "3",
+            "--json",
+            "O",
+        ],
+    ));
+    std::fs::write(folder.path.join("program.py"), program).unwrap();
+    let said = printed(&folder.run("python3", &["program.py", board.port()]));
+    let host = printed(&folder.run(
+        TALK,
+        &[
+            "--blob",
+            "good.bin",
+            "--len",
+            "6",
+            "--seed",
+            "3",
+            r"ROMEO:\n",
+        ],
+    ));
+    let shown: Vec<char> = host.chars().take(6).collect();
+    assert_eq!(said.lines().count(), 6, "{said}");
+    for (line, character) in said.lines().zip(shown) {
+        let (probability, found) = line.split_once(' ').unwrap();
+        assert!(probability.parse::<f64>().unwrap() <= 1.0);
+        let known = if character == '\n' {
+            "'\\n'".to_owned()
+        } else {
+            format!("'{character}'")
+        };
+        assert_eq!(found, known);
+    }
+}
