@@ -40,6 +40,7 @@ pub mod protocol;
 pub mod report;
 pub mod request;
 pub mod rng;
+pub mod rounding;
 pub mod run;
 pub mod sample;
 pub mod settings;

@@ -65,6 +65,8 @@ const BASE: Settings = Settings {
     eval_every: 500,
     sample_len: 200,
     teacher_share: 0.5,
+    quantize_aware: 0.0,
+    bits: 8,
     train_on_dev: false,
 };
 

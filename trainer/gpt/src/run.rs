@@ -399,11 +399,16 @@ fn report_eval<B: TrainBackend>(trainer: &Trainer<B>, line: &Line, best: bool) -
     let prompt = sample::known(sample::PROMPT, &trainer.text.vocab);
     let (seed, len) = (trainer.settings.seed, trainer.settings.sample_len);
     let mut report = format!(
-        "step {}  train {:.4}  dev {:.4}  dev of the average {:.4}{}  {:.0} tokens/s\n",
+        "step {}  train {:.4}  dev {:.4}  dev of the average {:.4}{}{}  {:.0} tokens/s\n",
         line.step,
         line.train,
         trainer.record.dev_f32,
         trainer.record.dev_ema,
+        if trainer.settings.quantize_aware > 0.0 {
+            format!(", rounded {:.4}", trainer.record.dev_deployed)
+        } else {
+            String::new()
+        },
         if best { " (kept)" } else { "" },
         line.tokens_per_s,
     );
@@ -424,7 +429,7 @@ fn rising<B: TrainBackend>(trainer: &Trainer<B>) -> String {
         "\nwarning: dev was best at step {} ({:.4}) and has not come back ({:.4}): the text is being \
          learnt by heart. best.ckpt keeps the best; try more --dropout, a smaller model or fewer \
          --steps",
-        record.best_step, record.best_dev, record.dev_ema
+        record.best_step, record.best_dev, record.dev_deployed
     )
 }
 
@@ -459,9 +464,14 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
     let val = mean(&losses);
     crate::say!(
         "val {val:.4} nats per character: {} transitions once, fresh windows of {}, averaged weights \
-         of step {} ({}, {:.4})",
+         {}of step {} ({}, {:.4})",
         trainer.text.val.len() - 1,
         trainer.settings.model.context_len,
+        if trainer.settings.quantize_aware > 0.0 {
+            format!("rounded to int{} ", trainer.settings.bits)
+        } else {
+            String::new()
+        },
         best.step,
         if trainer.settings.train_on_dev {
             "the last; dev was trained on"
@@ -479,7 +489,11 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
         )),
         path.display()
     );
-    crate::say!("next:\n  tools/export {name}");
+    let bits = match trainer.settings.bits {
+        8 => String::new(),
+        bits => format!(" --bits {bits}"),
+    };
+    crate::say!("next:\n  tools/export {name}{bits}");
     Ok(())
 }
 

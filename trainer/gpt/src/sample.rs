@@ -2,19 +2,24 @@
 
 use anyhow::{Context, Result};
 use checkpoint::{Blob, Checkpoint, Vocabulary, blob};
-use runtime::{Model, Sampler, Session, Settings};
+use runtime::{Kinds, Model, Sampler, Session, Settings};
+
+use crate::settings;
 
 /// Prompt of the samples during and after training.
 pub const PROMPT: &str = "ROMEO:\n";
 
-/// Quantises the weights that a checkpoint deploys.
+/// Quantises the weights that a checkpoint deploys, to the bits that its run rounds to.
 ///
 /// # Errors
 ///
 /// Weights that do not make a blob.
 pub fn blob(from: &Checkpoint) -> Result<Blob> {
-    Ok(blob::write(
+    let settings = settings::Settings::from_json(&from.settings);
+    Ok(blob::write_as(
         &from.config,
+        // an imported model has no settings
+        settings.map_or(Kinds::W8, |settings| settings.kinds()),
         &from.vocab,
         from.deployed(),
         from.provenance(),

@@ -17,6 +17,7 @@ use crate::ops::Targets;
 use crate::optimizer::{self, State};
 use crate::params::{self, Entry};
 use crate::precision::{self, Precision};
+use crate::rounding::Rounding;
 use crate::settings::Settings;
 use crate::shards::Shards;
 use crate::tables::Tables;
@@ -35,7 +36,10 @@ pub struct Record {
     pub dev_f32: f64,
     /// Loss of the averaged weights on dev.
     pub dev_ema: f64,
-    /// Smallest `dev_ema`.
+    /// Loss on dev of what would be deployed: `dev_ema`, or where the run knows its rounding, that of
+    /// the average rounded as in the blob. Not kept: NaN until a run that goes on is evaluated.
+    pub dev_deployed: f64,
+    /// Smallest `dev_deployed`.
     pub best_dev: f64,
     /// Step of `best_dev`.
     pub best_step: u64,
@@ -87,6 +91,7 @@ pub struct Trainer<B: TrainBackend> {
     queued: Vec<Queued<B>>,
     shards: Shards,
     batches: Batches,
+    rounding: Rounding,
     skeleton: Gpt<B::Train>,
     tables: Tables<B::Train>,
     evaluator: Evaluator<B>,
@@ -122,11 +127,13 @@ impl<B: TrainBackend> Trainer<B> {
         Ok(Self {
             state: State::new(weights, &entries, &settings, device),
             shards: Shards::new(settings.shards, threads)?,
+            rounding: Rounding::new(&settings, &entries),
             tables: Tables::new(&settings.model, settings.train_len, device),
             evaluator: Evaluator::new(settings.model, device),
             record: Record {
                 dev_f32: f64::NAN,
                 dev_ema: f64::NAN,
+                dev_deployed: f64::NAN,
                 best_dev: f64::INFINITY,
                 best_step: 0,
                 seconds: 0.0,
@@ -157,9 +164,14 @@ impl<B: TrainBackend> Trainer<B> {
     fn shard_gradients(&mut self) -> (Vec<Tensor<B, 1>>, Tensor<B, 1>) {
         let batch = self.batches.get(self.step);
         let this = &*self;
-        let parts = this
-            .shards
-            .map(this.settings.shards, |shard| this.shard(&batch, shard));
+        let weights = if this.step < this.settings.aware_from() {
+            this.state.weights.clone()
+        } else {
+            this.rounded(&this.state.weights)
+        };
+        let parts = this.shards.map(this.settings.shards, |shard| {
+            this.shard(weights.clone(), &batch, shard)
+        });
         self.shards.serial(|| {
             let (losses, grads): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
             // in the order of the shards: a float sum depends on it
@@ -168,7 +180,20 @@ impl<B: TrainBackend> Trainer<B> {
         })
     }
 
-    fn shard(&self, batch: &Batch, shard: usize) -> (Tensor<B, 1>, Tensor<B, 1>) {
+    /// Returns weights as the blob rounds them; on a GPU they pass through the host.
+    fn rounded(&self, weights: &Tensor<B, 1>) -> Tensor<B, 1> {
+        let flat = host(weights.clone());
+        optimizer::upload(self.rounding.apply(&self.shards, &flat), &self.device)
+    }
+
+    /// Returns loss and gradients of a shard; the gradients are those at `weights`, whatever these
+    /// were rounded from.
+    fn shard(
+        &self,
+        weights: Tensor<B, 1>,
+        batch: &Batch,
+        shard: usize,
+    ) -> (Tensor<B, 1>, Tensor<B, 1>) {
         let settings = &self.settings;
         let (rows, len) = (settings.batch / settings.shards, settings.train_len);
         let first = shard * rows;
@@ -197,7 +222,6 @@ impl<B: TrainBackend> Trainer<B> {
             layer: 0,
             first_sequence: first as u32,
         });
-        let weights = self.state.weights.clone();
         let weights = Tensor::from_inner(precision::to(weights, settings.precision.dtype()));
         let model = params::with_values(self.skeleton.clone(), weights);
         let loss = model.loss(
@@ -355,24 +379,34 @@ impl<B: TrainBackend> Trainer<B> {
     pub fn evaluate(&mut self) -> bool {
         let loss = |weights| mean(&self.evaluator.nll(&self.shards, weights, &self.text.dev));
         let (dev_f32, dev_ema) = (loss(&self.state.weights), loss(&self.state.ema));
+        let dev_deployed = if self.settings.quantize_aware > 0.0 {
+            loss(&self.rounded(&self.state.ema))
+        } else {
+            dev_ema
+        };
+        self.record.dev_deployed = dev_deployed;
         self.record.dev_f32 = dev_f32;
         self.record.dev_ema = dev_ema;
-        let best = self.settings.train_on_dev || dev_ema < self.record.best_dev;
+        let best = self.settings.train_on_dev || dev_deployed < self.record.best_dev;
         if best {
-            self.record.best_dev = dev_ema;
+            self.record.best_dev = dev_deployed;
             self.record.best_step = self.step;
         }
         best
     }
 
-    /// Scores the deployed weights of a checkpoint of this run; nats per transition.
+    /// Scores the deployed weights of a checkpoint of this run, rounded where the run knows its
+    /// rounding; nats per transition.
     ///
     /// # Errors
     ///
     /// A checkpoint of another model.
     pub fn score(&self, from: &Checkpoint, tokens: &[u16]) -> Result<Vec<f32>> {
         let flat = flatten(&self.entries, from.deployed())?;
-        let weights = optimizer::upload(flat, &self.device);
+        let mut weights = optimizer::upload(flat, &self.device);
+        if self.settings.quantize_aware > 0.0 {
+            weights = self.rounded(&weights);
+        }
         Ok(self.evaluator.nll(&self.shards, &weights, tokens))
     }
 }

@@ -62,6 +62,7 @@ impl<B: TrainBackend> Trainer<B> {
         self.record = Record {
             dev_f32: from.dev_f32,
             dev_ema: from.dev_ema,
+            dev_deployed: f64::NAN,
             best_dev: from.best_dev,
             best_step: from.best_step,
             seconds: from.seconds,
