@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use checkpoint::BOARDS;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use gpt::bench::BenchArgs;
-use gpt::presets::PRESETS;
+use gpt::presets::{PRESETS, TUNING, TUNING_TOKENS};
 use gpt::request::{CompareArgs, EvalArgs, Protocol, ReportArgs, SampleArgs, TrainArgs};
 use gpt::settings::{FIELDS, Fields, flag};
 use lesson::{recurrent, translator};
@@ -258,7 +258,14 @@ fn train_args(command: Command) -> Command {
         .map(|preset| format!("  {:8} {}", preset.name, preset.about))
         .collect();
     let command = run_args(command)
-        .after_help(format!("Presets:\n{}", presets.join("\n")))
+        .after_help(format!(
+            "Presets:\n{}\n\nWithout a preset, --init trains for {} steps of about {} tokens at a \
+             peak rate of {:e}.",
+            presets.join("\n"),
+            TUNING.steps,
+            TUNING_TOKENS,
+            TUNING.lr
+        ))
         .arg(
             Arg::new("model")
                 .value_name("MODEL")
@@ -277,6 +284,10 @@ fn train_args(command: Command) -> Command {
                 .value_delimiter(',')
                 .help("Learns from the distributions of these runs too"),
         )
+        .arg(Arg::new("init").long("init").value_name("RUN").help(
+            "Starts from the weights of this run, own or imported, in its shape and \
+                     vocabulary",
+        ))
         .arg(device_arg("auto"))
         .arg(
             Arg::new("board")
@@ -421,6 +432,7 @@ fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
         preset: preset.or(implied),
         overrides: overrides(matches, &[FIELDS]),
         data: matches.get_one("data").cloned(),
+        init: text(matches, "init"),
         teachers: matches
             .get_many::<String>("teacher")
             .unwrap_or_default()

@@ -429,7 +429,7 @@ fn the_initial_weights_of_a_gpt_block_are_the_identity() {
     let settings = common_settings();
     let gpt = Gpt::<Flex>::zeroed(&settings.model, &D);
     let entries = params::entries(&gpt);
-    let weights = init::weights(settings.init, &settings.model, &entries, 1);
+    let weights = init::weights(settings.init_rule, &settings.model, &entries, 1);
     let gpt = params::with_values(gpt, optimizer::upload(weights, &D));
     let tables = Tables::new(&settings.model, 16, &D);
     let x = random([1, 16, usize::from(settings.model.d_model)]);

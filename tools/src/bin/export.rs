@@ -181,7 +181,7 @@ fn export(checkpoint: &Checkpoint, arguments: &Arguments) -> anyhow::Result<Expo
     let corpus = match data {
         // A text that the user names has to be the right one.
         Some(path) => {
-            let corpus = Corpus::from_file(path)?;
+            let corpus = Corpus::open(path)?;
             corpus.check_hash(&checkpoint.corpus_sha256)?;
             Ok(corpus)
         }

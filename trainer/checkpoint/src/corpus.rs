@@ -1,5 +1,6 @@
 //! A training text: where it comes from, what was normalised, how it is split.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -12,6 +13,8 @@ use crate::vocabulary::{UnknownChar, Vocabulary};
 
 /// Most distinct characters that a corpus may have.
 pub const MAX_VOCAB: usize = 256;
+/// Characters that a message lists.
+const LISTED: usize = 12;
 
 /// A text to train on, free of a byte order mark and of CRLF line ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,19 +42,30 @@ impl Corpus {
         Ok(Self::of_text(tiny_shakespeare::NAME, text, Vec::new()))
     }
 
-    /// Reads any UTF-8 text file; drops a byte order mark and makes CRLF into LF, both noted.
+    /// Reads any UTF-8 text file that a model of characters can be trained on; drops a byte order mark
+    /// and makes CRLF into LF, both noted.
     ///
     /// # Errors
     ///
     /// A file that cannot be read, is empty, is not UTF-8 or has too many distinct characters.
     pub fn from_file(path: &Path) -> Result<Self, CorpusError> {
+        Self::open(path)?.checked()
+    }
+
+    /// Reads a file as [`Corpus::from_file`], however many distinct characters it has: for a model
+    /// that has its vocabulary already.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, is empty or is not UTF-8.
+    pub fn open(path: &Path) -> Result<Self, CorpusError> {
         let bytes = std::fs::read(path).map_err(|error| CorpusError::Read {
             path: path.to_path_buf(),
             reason: error.to_string(),
         })?;
         // Absolute, so that a checkpoint finds its text from another folder.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-        Self::from_bytes(&path.display().to_string(), bytes)
+        Self::normalised(&path.display().to_string(), bytes)
     }
 
     /// Makes a corpus of the bytes of a file; see [`Corpus::from_file`].
@@ -60,6 +74,10 @@ impl Corpus {
     ///
     /// Bytes that are empty, not UTF-8 or have too many distinct characters.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, CorpusError> {
+        Self::normalised(name, bytes)?.checked()
+    }
+
+    fn normalised(name: &str, bytes: Vec<u8>) -> Result<Self, CorpusError> {
         let name = name.to_string();
         let mut text = match String::from_utf8(bytes) {
             Ok(text) => text,
@@ -82,15 +100,19 @@ impl Corpus {
         if text.is_empty() {
             return Err(CorpusError::Empty { name });
         }
-        let found = Vocabulary::of_text(&text).len();
+        Ok(Self::of_text(&name, text, notes))
+    }
+
+    fn checked(self) -> Result<Self, CorpusError> {
+        let found = self.vocab().len();
         if found > MAX_VOCAB {
             return Err(CorpusError::TooManyChars {
-                name,
+                rarest: rarest(&self.text),
+                name: self.name,
                 found,
-                rarest: rarest(&text),
             });
         }
-        Ok(Self::of_text(&name, text, notes))
+        Ok(self)
     }
 
     /// Finds the corpus that a checkpoint names: tiny Shakespeare, or the file it was trained on.
@@ -101,12 +123,12 @@ impl Corpus {
     /// the text is not the one that was trained on.
     pub fn reopen(name: &str, sha256: &[u8; 32]) -> Result<Self, CorpusError> {
         if name.is_empty() {
-            return Err(CorpusError::Unknown);
+            return Err(CorpusError::Nameless);
         }
         let corpus = if name == tiny_shakespeare::NAME {
             Self::tiny_shakespeare()?
         } else {
-            Self::from_file(Path::new(name)).map_err(|error| match error {
+            Self::open(Path::new(name)).map_err(|error| match error {
                 CorpusError::Read { path, reason } => CorpusError::Gone { path, reason },
                 other => other,
             })?
@@ -124,7 +146,7 @@ impl Corpus {
         let Some(path) = data else {
             return Self::reopen(name, sha256);
         };
-        let corpus = Self::from_file(path)?;
+        let corpus = Self::open(path)?;
         corpus.check_hash(sha256)?;
         Ok(corpus)
     }
@@ -161,6 +183,24 @@ impl Corpus {
         Vocabulary::of_text(&self.text)
     }
 
+    /// Checks that a vocabulary has every character of the text.
+    ///
+    /// # Errors
+    ///
+    /// [`CorpusError::Unknown`] with the characters that it lacks.
+    pub fn check_vocab(&self, vocab: &Vocabulary) -> Result<(), CorpusError> {
+        let mut missing = counts(&self.text);
+        missing.retain(|&(char, _)| vocab.encode(char.encode_utf8(&mut [0; 4])).is_err());
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.sort_unstable_by_key(|&(char, count)| (Reverse(count), char));
+        Err(CorpusError::Unknown {
+            name: self.name.clone(),
+            missing,
+        })
+    }
+
     /// Turns the text into tokens.
     ///
     /// # Errors
@@ -170,16 +210,16 @@ impl Corpus {
         vocab.encode(&self.text)
     }
 
-    /// Checks that each part of the split is longer than the sequences that are cut from it.
+    /// Checks that each part of the split is longer than the sequences that are cut from it, where the
+    /// text has `found` tokens.
     ///
-    /// The part trained on must hold a sequence of `context_len` and its next character; dev and
-    /// val are scored with a short last window, so two characters each are enough.
+    /// The part trained on must hold a sequence of `context_len` and its next token; dev and val are
+    /// scored with a short last window, so two tokens each are enough.
     ///
     /// # Errors
     ///
     /// [`CorpusError::TooShort`] with the length that would do.
-    pub fn check_len(&self, context_len: usize) -> Result<(), CorpusError> {
-        let found = self.text.chars().count();
+    pub fn check_len(&self, found: usize, context_len: usize) -> Result<(), CorpusError> {
         if long_enough(found, context_len) {
             return Ok(());
         }
@@ -202,15 +242,24 @@ fn long_enough(n: usize, context_len: usize) -> bool {
     split.train.len() > context_len && split.dev.len() >= 2 && split.val.len() >= 2
 }
 
-/// Lists the rarest characters, the ones to replace first, rarest first.
-fn rarest(text: &str) -> Vec<char> {
+/// Counts every character, in no order.
+fn counts(text: &str) -> Vec<(char, usize)> {
     let mut count = HashMap::new();
     for char in text.chars() {
         *count.entry(char).or_insert(0_usize) += 1;
     }
-    let mut chars: Vec<(usize, char)> = count.into_iter().map(|(char, n)| (n, char)).collect();
-    chars.sort_unstable();
-    chars.into_iter().take(12).map(|(_, char)| char).collect()
+    count.into_iter().collect()
+}
+
+/// Lists the rarest characters, the ones to replace first, rarest first.
+fn rarest(text: &str) -> Vec<char> {
+    let mut chars = counts(text);
+    chars.sort_unstable_by_key(|&(char, count)| (count, char));
+    chars
+        .into_iter()
+        .take(LISTED)
+        .map(|(char, _)| char)
+        .collect()
 }
 
 /// Writes a hash as lower-case hexadecimal digits.
@@ -300,11 +349,11 @@ pub enum CorpusError {
     TooShort {
         /// The corpus.
         name: String,
-        /// Characters in a sequence.
+        /// Tokens in a sequence.
         context_len: usize,
-        /// Characters that would do.
+        /// Tokens that would do.
         expected: usize,
-        /// Characters found.
+        /// Tokens found.
         found: usize,
     },
     /// The text is not the one that a checkpoint was trained on.
@@ -316,8 +365,15 @@ pub enum CorpusError {
         /// SHA-256 of the text.
         found: String,
     },
+    /// The text has characters that the model does not know.
+    Unknown {
+        /// The corpus.
+        name: String,
+        /// The characters and how often they come, the most frequent first.
+        missing: Vec<(char, usize)>,
+    },
     /// The model was imported, and nobody knows what it was trained on.
-    Unknown,
+    Nameless,
     /// Tiny Shakespeare was not found; the text says why and what to do.
     TinyShakespeare(String),
 }
@@ -362,9 +418,8 @@ impl fmt::Display for CorpusError {
                 found,
             } => write!(
                 f,
-                "{name} has {found} characters; sequences of {context_len} characters need at \
-                 least {expected} (85.5 % of a text is trained on). Use a longer text or a \
-                 shorter context"
+                "{name} has {found} characters or tokens; sequences of {context_len} need at least \
+                 {expected} (85.5 % of a text is trained on). Use a longer text or a shorter context"
             ),
             Self::Changed {
                 name,
@@ -375,7 +430,22 @@ impl fmt::Display for CorpusError {
                 "{name} is not the text that was trained on: expected SHA-256 {expected}, found \
                  {found}; name the right text with --data FILE"
             ),
-            Self::Unknown => f.write_str(
+            Self::Unknown { name, missing } => {
+                let listed: Vec<String> = missing
+                    .iter()
+                    .take(LISTED)
+                    .map(|(char, count)| format!("{char:?} ({count} times)"))
+                    .collect();
+                write!(
+                    f,
+                    "{name} has {} characters that the model does not know: {}{}; replace or remove \
+                     them, or train a new model on this text, without --init",
+                    missing.len(),
+                    listed.join(", "),
+                    if missing.len() > LISTED { ", ..." } else { "" }
+                )
+            }
+            Self::Nameless => f.write_str(
                 "the model was imported without a text to score it on; --data FILE names one",
             ),
             Self::TinyShakespeare(reason) => f.write_str(reason),

@@ -95,7 +95,7 @@ fn too_many_characters_are_an_error_that_lists_the_rarest() {
 #[test]
 fn text_shorter_than_a_context_is_an_error_that_says_how_long() {
     let text = |len: usize| from("abcd".repeat(len).as_bytes()[..len].as_ref()).unwrap();
-    let error = text(64).check_len(64).unwrap_err();
+    let error = text(64).check_len(64, 64).unwrap_err();
     let CorpusError::TooShort {
         expected, found, ..
     } = error
@@ -103,8 +103,8 @@ fn text_shorter_than_a_context_is_an_error_that_says_how_long() {
         panic!("{error}");
     };
     assert_eq!(found, 64);
-    assert!(text(expected).check_len(64).is_ok());
-    assert!(text(expected - 1).check_len(64).is_err());
+    assert!(text(expected).check_len(expected, 64).is_ok());
+    assert!(text(expected - 1).check_len(expected - 1, 64).is_err());
 }
 
 #[test]
@@ -128,4 +128,22 @@ fn unknown_character_is_named_with_its_place() {
     assert_eq!(vocab.encode("cab"), Ok(vec![2, 0, 1]));
     let error = vocab.encode("ab\u{e9}x").unwrap_err();
     assert_eq!((error.char, error.offset), ('\u{e9}', 2));
+}
+
+#[test]
+fn characters_that_a_vocabulary_lacks_are_counted() {
+    let vocab = Vocabulary::of_text("ab");
+    assert_eq!(from(b"abba").unwrap().check_vocab(&vocab), Ok(()));
+    let error = from("axbéaxé x".as_bytes()).unwrap().check_vocab(&vocab);
+    let Err(CorpusError::Unknown { missing, .. }) = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(missing, &[('x', 3), ('é', 2), (' ', 1)]);
+    let many: String = ('c'..='z').collect();
+    let error = from(many.as_bytes()).unwrap().check_vocab(&vocab);
+    let text = error.unwrap_err().to_string();
+    assert!(
+        text.contains("24 characters") && text.contains(", ..."),
+        "{text}"
+    );
 }

@@ -188,7 +188,7 @@ fn val_tokens(
 ) -> Result<Vec<u16>> {
     let expected = model.header().provenance.corpus_sha256;
     let corpus = match (data, checkpoint) {
-        (Some(path), _) => Corpus::from_file(path)?,
+        (Some(path), _) => Corpus::open(path)?,
         (None, Some(from)) => Corpus::reopen(&from.corpus_name, &from.corpus_sha256)?,
         (None, None) => {
             let corpus = Corpus::tiny_shakespeare()?;

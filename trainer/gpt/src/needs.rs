@@ -5,29 +5,60 @@ use std::time::Instant;
 use crate::backend::TrainBackend;
 use crate::evaluation::host;
 use crate::optimizer::global_norm;
+use crate::settings::Settings;
 use crate::training::Trainer;
 
 /// Vectors as long as the model: weights, average, two moments, decay, gradients.
 const VECTORS: u64 = 6;
+/// Seconds that are spent on measuring, unless a step takes longer.
+const SPAN: f64 = 1.0;
+/// Most steps that are measured.
+const MOST: usize = 50;
+/// A forward pass as part of a step: the way back takes twice as long.
+const FORWARD: f64 = 1.0 / 3.0;
 
-/// Measures one step without taking it and says what all of them need.
+/// Measures steps without taking them and says what all of them need.
 pub fn say<B: TrainBackend>(trainer: &mut Trainer<B>) {
-    let started = Instant::now();
-    let (_, grads) = trainer.gradients();
-    // reading a number waits for a device that computes on its own
-    let _ = host(global_norm(&grads));
-    let seconds = started.elapsed().as_secs_f64();
+    let mut step = || {
+        let started = Instant::now();
+        let (_, grads) = trainer.gradients();
+        // reading a number waits for a device that computes on its own
+        let _ = host(global_norm(&grads));
+        started.elapsed().as_secs_f64()
+    };
+    // the first fills buffers and caches, and is no measure
+    let cold = step();
+    let mut warm = Vec::new();
+    while warm.is_empty() || (warm.iter().sum::<f64>() < SPAN - cold && warm.len() < MOST) {
+        warm.push(step());
+    }
+    let seconds = median(warm);
     let settings = &trainer.settings;
     let state = VECTORS * 4 * settings.model.n_params();
-    let left = seconds * settings.steps.saturating_sub(trainer.step) as f64;
+    let left = total(settings, trainer.step, trainer.text.dev.len(), seconds);
     crate::say!(
         "needs: {} MiB for weights, averages, moments and gradients; {:.0} ms a step, so about \
          {} for {} steps",
         state >> 20,
         1e3 * seconds,
         duration(left),
-        settings.steps
+        settings.steps - trainer.step
     );
+}
+
+/// Returns the middle one of some values.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Returns the seconds from `step` to the end: the steps, and the evaluations between them.
+fn total(settings: &Settings, step: u64, n_dev: usize, seconds: f64) -> f64 {
+    let per_token = FORWARD * seconds / (settings.batch * settings.train_len) as f64;
+    let n_eval = settings.steps.div_ceil(settings.eval_every) - step / settings.eval_every;
+    // weights, average, and the average rounded
+    let passes = if settings.quantize_aware > 0.0 { 3 } else { 2 };
+    seconds * (settings.steps - step) as f64 + (n_eval * passes) as f64 * per_token * n_dev as f64
 }
 
 fn duration(seconds: f64) -> String {
@@ -37,5 +68,29 @@ fn duration(seconds: f64) -> String {
         format!("{:.0} min", seconds / 60.0)
     } else {
         format!("{:.1} h", seconds / 3_600.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{median, total};
+    use crate::presets;
+
+    #[test]
+    fn evaluations_are_part_of_the_time() {
+        let settings = presets::find("small").unwrap().settings;
+        // 14,000 steps of 24 sequences of 128, an evaluation of two passes every 1,000
+        let steps = 14_000.0 * 0.02;
+        let evaluations = 28.0 * (0.02 / 3.0) * (3_072.0 * 10.0 / 3_072.0);
+        let whole = total(&settings, 0, 30_720, 0.02);
+        assert!((whole - steps - evaluations).abs() < 1e-9, "{whole}");
+        let half = total(&settings, 7_000, 30_720, 0.02);
+        assert!((2.0 * half - whole).abs() < 1e-9, "{half}");
+        assert_eq!(total(&settings, 14_000, 30_720, 0.02), 0.0);
+    }
+
+    #[test]
+    fn a_slow_step_among_many_does_not_count() {
+        assert_eq!(median(vec![1.0, 9.0, 1.2, 1.1, 0.9]), 1.1);
     }
 }

@@ -59,7 +59,7 @@ const BASE: Settings = Settings {
     clip: 1.0,
     dropout: 0.0,
     ema_decay: 0.998,
-    init: Init::Identity,
+    init_rule: Init::Identity,
     precision: Precision::F32,
     seed: 1,
     eval_every: 500,
@@ -69,6 +69,18 @@ const BASE: Settings = Settings {
     bits: 8,
     train_on_dev: false,
 };
+
+/// Training of weights that are there already, where no preset is named: gentler and shorter.
+pub const TUNING: Settings = Settings {
+    steps: 1_000,
+    lr: 3e-4,
+    beta2: 0.99,
+    eval_every: 100,
+    ..BASE
+};
+
+/// Tokens of a step of [`TUNING`], about, whatever the context.
+pub const TUNING_TOKENS: usize = 3_072;
 
 /// Every preset.
 pub const PRESETS: &[Preset] = &[
@@ -267,7 +279,7 @@ pub const PRESETS: &[Preset] = &[
             min_lr_ratio: 0.1,
             beta2: 0.99,
             weight_decay: 0.1,
-            init: Init::Gpt2,
+            init_rule: Init::Gpt2,
             eval_every: 1_000,
             train_on_dev: true,
             ..BASE

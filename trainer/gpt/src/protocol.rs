@@ -56,7 +56,7 @@ pub(crate) fn nanogpt(args: &EvalArgs) -> Result<()> {
     let dir = run_dir(args.run.as_deref())?;
     let from = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
     let corpus = match &args.data {
-        Some(path) => Corpus::from_file(path)?,
+        Some(path) => Corpus::open(path)?,
         None => Corpus::reopen(&from.corpus_name, &from.corpus_sha256)?,
     };
     let tokens = corpus.tokens(&from.vocabulary()?)?;

@@ -11,6 +11,8 @@ pub struct TrainArgs {
     pub overrides: Vec<(String, String)>,
     /// Text to train on; `None` is tiny Shakespeare.
     pub data: Option<PathBuf>,
+    /// Run whose weights, shape and vocabulary the training starts from, by name or folder.
+    pub init: Option<String>,
     /// Runs to learn from, by name or folder.
     pub teachers: Vec<String>,
     /// `auto`, `cpu` or `cuda`.

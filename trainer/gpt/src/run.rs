@@ -7,16 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use checkpoint::{Board, Checkpoint, Corpus, Origin, blob, runs};
+use checkpoint::{Checkpoint, Corpus, runs, score};
 
 use crate::backend::TrainBackend;
 use crate::evaluation::mean;
 use crate::metrics::{Line, Metrics};
 use crate::progress::Progress;
-use crate::request::{SampleArgs, TrainArgs};
-use crate::settings::Settings;
-use crate::training::{Text, Trainer};
-use crate::{memory, metrics, needs, paper, presets, report, sample, teacher};
+use crate::request::SampleArgs;
+use crate::training::Trainer;
+use crate::{memory, metrics, needs, paper, report, sample};
+
+mod plan;
+
+use plan::Start;
+pub use plan::{Plan, new_name};
 
 /// Longest time between two saves of the last checkpoint.
 pub const SAVE_EVERY: Duration = Duration::from_secs(30);
@@ -27,33 +31,6 @@ const CHARS_PER_PARAM: u64 = 20;
 
 /// Bytes per character that the distributions of teachers take.
 const SOFT_BYTES: u64 = 3 * checkpoint::soft::TOP as u64;
-
-/// What a run starts from.
-#[derive(Debug)]
-pub struct Plan {
-    settings: Settings,
-    text: Text,
-    name: String,
-    from: Option<Checkpoint>,
-    teachers: Vec<Checkpoint>,
-    /// Of a fresh run.
-    origin: Option<Origin>,
-    threads: usize,
-}
-
-impl Plan {
-    /// Plans the run that is asked for; `default` is the preset of the device.
-    ///
-    /// # Errors
-    ///
-    /// Settings, text or run that cannot be used, in a sentence.
-    pub fn new(args: &TrainArgs, default: &str) -> Result<Self> {
-        match &args.resume {
-            Some(run) => resumed(args, run),
-            None => fresh(args, default),
-        }
-    }
-}
 
 /// Returns the number of threads that is asked for, or all cores.
 #[must_use]
@@ -67,114 +44,18 @@ pub fn threads(asked: Option<usize>) -> usize {
 ///
 /// A text that cannot be read.
 pub fn corpus(data: Option<&Path>) -> Result<Corpus> {
-    let corpus = match data {
+    Ok(noted(match data {
         Some(path) => Corpus::from_file(path)?,
         None => Corpus::tiny_shakespeare()?,
-    };
+    }))
+}
+
+/// Says what was normalised in a text.
+fn noted(corpus: Corpus) -> Corpus {
     for note in &corpus.notes {
         crate::say!("text: {note}");
     }
-    Ok(corpus)
-}
-
-fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
-    let preset = presets::find(args.preset.as_deref().unwrap_or(default))?;
-    let mut settings = preset.settings.with(&args.overrides)?;
-    let corpus = corpus(args.data.as_deref())?;
-    settings.model.vocab_size =
-        u16::try_from(corpus.vocab().len()).context("the text has too many characters")?;
-    settings.validate()?;
-    if let Some(name) = &args.board {
-        let (flash, ram) = (
-            blob::max_len(&settings.model, &corpus.vocab()),
-            settings.model.state_bytes(),
-        );
-        Board::find(name)?.check(flash, ram)?;
-        crate::say!("board: fits {name} with {flash} bytes of flash and {ram} bytes of RAM");
-    }
-    let context_len = usize::from(settings.model.context_len);
-    let text = Text::new(&corpus, context_len, settings.train_on_dev)?;
-    let name = new_name(args.name.as_deref(), preset.name)?;
-    let teachers = args
-        .teachers
-        .iter()
-        .map(|run| {
-            let teacher = Checkpoint::load(&runs::best_checkpoint(&run_dir(Some(run))?)?)?;
-            // before the run has a folder
-            teacher::check(&teacher, &text, &settings)?;
-            Ok(teacher)
-        })
-        .collect::<Result<_>>()?;
-    Ok(Plan {
-        settings,
-        text,
-        name,
-        from: None,
-        teachers,
-        origin: Some(Origin::here(std::env::args().skip(1))),
-        threads: threads(args.threads),
-    })
-}
-
-/// Returns the name of a new run: the one that is asked for, or `kind` with the first free number.
-///
-/// # Errors
-///
-/// A name that is no folder's, or whose folder holds a model, trained or imported.
-pub fn new_name(asked: Option<&str>, kind: &str) -> Result<String> {
-    let Some(name) = asked else {
-        for number in 1..100_000 {
-            let name = format!("{kind}-{number}");
-            if !runs::dir(&name)?.exists() {
-                return Ok(name);
-            }
-        }
-        bail!("there are too many runs of {kind}; name this one with --name");
-    };
-    let dir = runs::dir(name)?;
-    let models = [runs::LAST, runs::BEST, runs::LESSON_LAST, runs::LESSON_BEST];
-    if models.iter().any(|file| dir.join(file).exists()) {
-        bail!(
-            "run {name} exists; choose another --name, continue it with --resume {name}, or remove it"
-        );
-    }
-    Ok(name.to_owned())
-}
-
-fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
-    if let Some((field, _)) = args.overrides.first() {
-        bail!(
-            "--resume continues with the settings of the run; drop --{}",
-            crate::settings::flag(field)
-        );
-    }
-    let fixed = [
-        (args.preset.is_some(), "settings", "the preset"),
-        (!args.teachers.is_empty(), "teachers", "--teacher"),
-        (args.name.is_some(), "name", "--name"),
-        (args.board.is_some(), "model", "--board"),
-    ];
-    if let Some((_, what, dropped)) = fixed.into_iter().find(|(given, ..)| *given) {
-        bail!("--resume continues with the {what} of the run; drop {dropped}");
-    }
-    let dir = match run {
-        "" => runs::newest(&[runs::LAST])?,
-        run => run_dir(Some(run))?,
-    };
-    let from = Checkpoint::load(&trained(&dir, runs::LAST)?)?;
-    let (name, sha256) = (&from.corpus_name, &from.corpus_sha256);
-    let corpus = Corpus::of_run(args.data.as_deref(), name, sha256)?;
-    let settings = Settings::from_json(&from.settings)?;
-    let context_len = usize::from(settings.model.context_len);
-    Ok(Plan {
-        text: Text::new(&corpus, context_len, settings.train_on_dev)?,
-        settings,
-        name: from.run.clone(),
-        threads: threads(args.threads),
-        teachers: Vec::new(),
-        origin: None,
-        from: Some(from),
-    })
+    corpus
 }
 
 /// Finds the folder of a run by its name, by its path, or the newest.
@@ -228,8 +109,10 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
     let dir = runs::dir(&plan.name)?;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut trainer = Trainer::<B>::new(plan.settings, plan.text, plan.threads, device)?;
-    if let Some(from) = &plan.from {
-        trainer.restore(from)?;
+    match &plan.start {
+        Start::Rule => {}
+        Start::Run(from) => trainer.start_from(from)?,
+        Start::Itself(from) => trainer.restore(from)?,
     }
     let settings = trainer.settings;
     std::fs::write(dir.join(runs::CONFIG), settings.to_json() + "\n")
@@ -244,6 +127,17 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
         crate::say!("teacher: {}, {:.4} on dev", teacher.run, teacher.best_dev);
     }
     trainer.learn_from(&plan.teachers, &dir.join(runs::TEACHER))?;
+    if let Start::Run(from) = &plan.start {
+        // what is kept is never worse than what the run started from
+        trainer.evaluate();
+        let dev = trainer.record.dev_deployed;
+        crate::say!("start: the weights of run {}, {dev:.4} on dev", from.run);
+        for (file, moments) in [(runs::BEST, false), (runs::LAST, true)] {
+            trainer
+                .to_checkpoint(&plan.name, moments)
+                .save(&dir.join(file))?;
+        }
+    }
     needs::say(&mut trainer);
 
     let stop = interruption();
@@ -277,12 +171,21 @@ pub fn interruption() -> Arc<AtomicBool> {
 
 fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str, threads: usize, n_teacher: usize) {
     let settings = &trainer.settings;
+    let unit = if trainer.text.vocab.vocab().is_byte_pair() {
+        "tokens"
+    } else {
+        "characters"
+    };
     let (n_params, n_chars) = (settings.model.n_params(), trainer.text.train.len() as u64);
     crate::say!(
-        "text: {}, {} characters to train on, {} distinct",
+        "text: {}, {n_chars} {unit} to train on, {} {}",
         trainer.text.name,
-        n_chars,
-        trainer.text.vocab.len()
+        trainer.text.vocab.len(),
+        if unit == "tokens" {
+            "known"
+        } else {
+            "distinct"
+        }
     );
     crate::say!(
         "model: {n_params} parameters, context {}, {} bytes of RAM on a board",
@@ -291,7 +194,7 @@ fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str, threads: usize, 
     );
     if n_chars < CHARS_PER_PARAM * n_params {
         crate::say!(
-            "note: {:.1} characters per parameter; below {CHARS_PER_PARAM} a model learns the text \
+            "note: {:.1} {unit} per parameter; below {CHARS_PER_PARAM} a model learns the text \
              by heart sooner or later, so watch the loss on dev",
             n_chars as f64 / n_params as f64
         );
@@ -310,7 +213,7 @@ fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str, threads: usize, 
         );
     }
     crate::say!(
-        "run: {name}, step {} of {}, {} characters a step",
+        "run: {name}, step {} of {}, {} {unit} a step",
         trainer.step,
         settings.steps,
         settings.batch * settings.train_len
@@ -463,8 +366,9 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
     )?;
     let val = mean(&losses);
     crate::say!(
-        "val {val:.4} nats per character: {} transitions once, fresh windows of {}, averaged weights \
+        "val {val:.4} {}: {} transitions once, fresh windows of {}, averaged weights \
          {}of step {} ({}, {:.4})",
+        score::unit(trainer.text.vocab.vocab()),
         trainer.text.val.len() - 1,
         trainer.settings.model.context_len,
         if trainer.settings.quantize_aware > 0.0 {

@@ -48,9 +48,9 @@ pub struct Settings {
     pub dropout: f32,
     /// Decay of the weight average.
     pub ema_decay: f64,
-    /// Rule for the initial weights.
-    #[serde(default)]
-    pub init: Init,
+    /// Rule for the initial weights; runs of before `--init RUN` call it `init`.
+    #[serde(default, alias = "init")]
+    pub init_rule: Init,
     /// Number format of the forward and backward pass.
     #[serde(default)]
     pub precision: Precision,
@@ -116,7 +116,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("clip", "Largest global norm of the gradients"),
     ("dropout", "Dropout on attention and feed-forward outputs"),
     ("ema_decay", "Decay of the weight average"),
-    ("init", "identity or gpt2"),
+    ("init_rule", "identity or gpt2"),
     ("precision", "f32, or bf16 (on a GPU only)"),
     ("seed", "Seed of weights, order and dropout"),
     ("eval_every", "Steps between evaluations"),

@@ -123,7 +123,7 @@ impl<B: TrainBackend> Trainer<B> {
         )?;
         let skeleton = Gpt::zeroed(&settings.model, device);
         let entries = params::entries(&skeleton);
-        let weights = init::weights(settings.init, &settings.model, &entries, settings.seed);
+        let weights = init::weights(settings.init_rule, &settings.model, &entries, settings.seed);
         Ok(Self {
             state: State::new(weights, &entries, &settings, device),
             shards: Shards::new(settings.shards, threads)?,

@@ -70,6 +70,18 @@ impl<B: TrainBackend> Trainer<B> {
         Ok(())
     }
 
+    /// Starts from the deployed weights of another run.
+    ///
+    /// # Errors
+    ///
+    /// A checkpoint of another model.
+    pub fn start_from(&mut self, from: &Checkpoint) -> Result<()> {
+        let flat = flatten(&self.entries, from.deployed())?;
+        self.state.weights = optimizer::upload(flat, &self.device);
+        self.state.ema = self.state.weights.clone();
+        Ok(())
+    }
+
     fn named(&self, flat: &[f32]) -> Vec<NamedTensor> {
         self.entries
             .iter()

@@ -10,7 +10,7 @@ pub struct Text {
     pub name: String,
     /// SHA-256 of the normalised text.
     pub sha256: [u8; 32],
-    /// Characters in token order.
+    /// Characters in token order, or byte pairs.
     pub vocab: Vocabulary,
     /// Part that is trained on.
     pub train: Vec<u16>,
@@ -27,9 +27,23 @@ impl Text {
     ///
     /// A text too short for `context_len`.
     pub fn new(corpus: &Corpus, context_len: usize, train_on_dev: bool) -> Result<Self> {
-        corpus.check_len(context_len)?;
-        let vocab = corpus.vocab();
+        Self::with_vocab(corpus, corpus.vocab(), context_len, train_on_dev)
+    }
+
+    /// Splits a corpus into tokens of a vocabulary that a model has already.
+    ///
+    /// # Errors
+    ///
+    /// Characters that the vocabulary lacks, or a text too short for `context_len`.
+    pub fn with_vocab(
+        corpus: &Corpus,
+        vocab: Vocabulary,
+        context_len: usize,
+        train_on_dev: bool,
+    ) -> Result<Self> {
+        corpus.check_vocab(&vocab)?;
         let tokens = corpus.tokens(&vocab)?;
+        corpus.check_len(tokens.len(), context_len)?;
         let split = Split::of(tokens.len());
         let train = if train_on_dev {
             split.train_all()
