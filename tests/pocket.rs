@@ -104,7 +104,7 @@ fn losses_are_those_that_the_blob_states() {
     let tokens = corpus.tokens(&corpus.vocab()).unwrap();
     let dev = &tokens[Split::of(tokens.len()).dev];
     if golden_is_written() {
-        for name in ["small", "medium", "pocket"] {
+        for name in ["small", "medium", "pocket", "large"] {
             write_loss(name, dev);
         }
         return;

@@ -48,6 +48,8 @@ fn a_run_stays_below_the_memory_that_it_names() {
         "3",
         "--context-len",
         "64",
+        "--train-len",
+        "64",
         "--batch",
         "16",
         "--name",

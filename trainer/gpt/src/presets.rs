@@ -158,7 +158,7 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "large",
-        about: "at most 1 MiB of flash and 128 KB of RAM; an hour on 2 cores",
+        about: "at most 1 MiB of flash and 128 KB of RAM; 25 minutes on 2 cores",
         settings: Settings {
             model: Config {
                 n_layer: 5,

@@ -167,10 +167,14 @@ fn by_position(losses: &[f32], context_len: usize) -> Vec<f64> {
 }
 
 fn default_prompt(best: &Checkpoint, val: &[u16]) -> Result<String> {
-    let len = DEFAULT_PROMPT.min(best.config.context_len.into());
-    // byte pairs begin with a token of their own
-    let len = len.saturating_sub(1).clamp(1, val.len());
-    Ok(best.vocabulary()?.decode(&val[..len]))
+    let vocab = best.vocabulary()?;
+    let limit = attention::MAX_PROMPT.min(best.config.context_len.into());
+    let longest = DEFAULT_PROMPT.min(limit).min(val.len());
+    // Byte pairs begin with a token of their own, and a character that was cut between its bytes
+    // comes back as another.
+    let fits = |text: &String| vocab.encode(text).is_ok_and(|tokens| tokens.len() <= limit);
+    let mut texts = (0..=longest).rev().map(|len| vocab.decode(&val[..len]));
+    Ok(texts.find(fits).unwrap_or_default())
 }
 
 fn quantisation(best: &Checkpoint) -> Result<String> {
