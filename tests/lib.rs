@@ -3,5 +3,6 @@
 pub mod budget;
 pub mod compare;
 pub mod emulators;
+pub mod guests;
 pub mod reference;
 pub mod shapes;

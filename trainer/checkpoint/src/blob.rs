@@ -10,13 +10,14 @@ use runtime::format::{
 };
 use runtime::{
     Config, Kind, Kinds, Layout, Model, RelayoutError, Sampler, Session, Settings, TENSOR_ALIGN,
-    TensorSpec, Vocab,
+    TensorId, TensorSpec, Vocab,
 };
 
 use crate::aligned::AlignedBytes;
 use crate::file::NamedTensor;
 use crate::int4::quantize_groups;
 use crate::quantize::{angle_steps, quantize_bias, quantize_gains, quantize_rows};
+use crate::turn::turned;
 use crate::vocabulary::Vocabulary;
 
 /// Tokens in the golden self-test: the prompt below and what greedy sampling makes of it.
@@ -191,6 +192,11 @@ fn write_section(
             return Err(BlobError::Unexpected(tensor.name.clone()));
         }
     }
+    // int4 weights are left alone: a training may have fitted them to their rounding.
+    let turned = match kinds.of(TensorId::WQkv) {
+        Kind::W8 => turned(config, &by_name),
+        _ => HashMap::new(),
+    };
     let mut section = vec![0; section_len(config, kinds)];
     let mut reports = Vec::new();
     for spec in config.tensors_in(kinds, Layout::Plain) {
@@ -205,7 +211,7 @@ fn write_section(
             let tensor = by_name
                 .remove(name.as_str())
                 .ok_or_else(|| BlobError::Missing(name.clone()))?;
-            write_tensor(&spec, tensor, out)?
+            write_tensor(&spec, turned.get(&name).unwrap_or(tensor), out)?
         };
         reports.push(TensorReport {
             name,

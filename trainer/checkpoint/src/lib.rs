@@ -34,6 +34,7 @@ pub mod soft;
 mod stored;
 pub mod synthetic;
 mod tiny_shakespeare;
+mod turn;
 pub mod vocabulary;
 
 pub use aligned::AlignedBytes;

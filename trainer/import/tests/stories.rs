@@ -1,12 +1,9 @@
 //! stories260K, a model of llama2.c that every port runs, against the text that llama2.c prints.
 //!
-//! The files are other people's and not in this repository: `CHAPBOOK_PEERS` names their folder, or
-//! else it is `shared/peers` beside the repository; without them these tests say so and pass.
+//! Without its files, see [`parity::guests`], these tests say so and pass.
 
-use std::path::PathBuf;
-
-use checkpoint::{AlignedBytes, Checkpoint, blob, int4, runs, score};
-use import::{llama2c, tokenizer};
+use checkpoint::{AlignedBytes, Checkpoint, blob, int4, score};
+use parity::guests::{peers, stories};
 use parity::reference::Reference;
 use runtime::{Decoder, Kinds, Model, Provenance, Session};
 
@@ -21,26 +18,6 @@ const PROMPTS: [&str; 6] = [
     "\"Stop!\" said the déjà-vu €",
     "x",
 ];
-
-fn peers() -> Option<PathBuf> {
-    let folder = std::env::var_os("CHAPBOOK_PEERS")
-        .map_or_else(|| runs::repository().join("../shared/peers"), PathBuf::from);
-    let found = folder.join("stories260K.bin").is_file();
-    if !found {
-        println!("skipped: {} has no stories260K.bin", folder.display());
-    }
-    found.then_some(folder)
-}
-
-fn stories() -> Option<Checkpoint> {
-    let folder = peers()?;
-    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
-    let pieces = read("tok512.bin");
-    let guest = llama2c::read(&read("stories260K.bin"), |size| {
-        tokenizer::vocabulary(&pieces, size)
-    });
-    Some(guest.unwrap().into_checkpoint("stories260K"))
-}
 
 fn blob_of(from: &Checkpoint, kinds: Kinds) -> AlignedBytes {
     let provenance = Provenance {
@@ -184,6 +161,6 @@ fn int8_keeps_the_top_tokens_and_the_loss() {
         n += top.len();
     }
     println!("int8: the same top token at {same} of {n} positions");
-    // int8 weights alone keep 99 %; the rest is lost to int8 activations, where two tokens are close
-    assert!(same * 100 >= n * 97, "{same} of {n}");
+    // int8 weights alone keep 99 %; the rest is lost to int8 queries and keys, where two tokens are close
+    assert!(same * 100 >= n * 98, "{same} of {n}");
 }
