@@ -23,7 +23,8 @@ const SLOW_MAC: u64 = 30_000_000_000;
 #[derive(Parser)]
 #[command(name = "export")]
 struct Arguments {
-    /// A run (name or folder), a checkpoint, or a blob to upgrade; the newest run if left out
+    /// A run (name or folder), a checkpoint, or a blob to upgrade; the newest run if left out, an
+    /// imported one only where none was trained
     input: Option<PathBuf>,
     /// Where the blob goes; firmware/model/model.bin if left out
     #[arg(short, long, value_name = "FILE")]

@@ -78,16 +78,20 @@ pub fn holding(files: &[&str]) -> Vec<PathBuf> {
     runs.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Returns the run whose checkpoint, one of `files`, was written last.
+/// Returns the run whose checkpoint, one of `files`, was written last; an imported one only where no run
+/// was trained.
 ///
 /// # Errors
 ///
 /// [`RunError::NoRun`] if no run holds such a checkpoint.
 pub fn newest(files: &[&str]) -> Result<PathBuf, RunError> {
-    holding(files)
-        .into_iter()
-        .next()
-        .ok_or_else(|| RunError::NoRun(root()))
+    let mut runs = holding(files);
+    if runs.is_empty() {
+        return Err(RunError::NoRun(root()));
+    }
+    // A training writes its settings first; an import has none.
+    let trained = runs.iter().position(|run| run.join(CONFIG).is_file());
+    Ok(runs.swap_remove(trained.unwrap_or(0)))
 }
 
 /// Returns the checkpoint of a run to use: [`BEST`], or [`LAST`] of a run that has no best yet.
