@@ -58,7 +58,7 @@ fn what_cannot_be_used_is_said() {
     assert!(said.contains("not in the vocabulary: '#' U+0023"), "{said}");
     let run = |arguments: &[&str]| refused(&folder.run(TALK, arguments));
     for (option, value, expected) in [
-        ("--temp", "inf", "temperature must be"),
+        ("--temp", "inf", "/temp takes a number such as 0.8"),
         ("--topp", "2", "top_p must be"),
         (
             "--seed",

@@ -116,13 +116,13 @@ impl Command {
         };
         match name {
             "/temp" => value
-                .optional("a number such as 0.8", parse)
+                .optional("a number such as 0.8", number)
                 .map(Self::Temperature),
             "/topk" => value
-                .optional("a whole number or off", off_or(0))
+                .optional("a whole number or off", off_or(0, parse))
                 .map(Self::TopK),
             "/topp" => value
-                .optional("a number such as 0.9, or off", off_or(1.0))
+                .optional("a number such as 0.9, or off", off_or(1.0, number))
                 .map(Self::TopP),
             "/seed" => value
                 .optional("a whole number, random or boot", |text| match text {
@@ -158,7 +158,26 @@ fn parse<T: core::str::FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-fn off_or<T: core::str::FromStr + Copy>(off: T) -> impl Fn(&str) -> Option<T> {
+/// Parses digits with at most one point.
+///
+/// Gives what `f32::from_str` gives, whose tables take 14 KiB of flash: both numbers of the division are
+/// exact, so its result is the nearest `f32`. Longer or more precise numbers are none.
+fn number(text: &str) -> Option<f32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.len() > 10 {
+        return None;
+    }
+    let mut digits = whole.bytes().chain(fraction.bytes());
+    let digits = digits.try_fold(0_u32, |number, byte| {
+        let digit = char::from(byte).to_digit(10)?;
+        let number = 10 * number + digit;
+        (number <= 1 << f32::MANTISSA_DIGITS).then_some(number)
+    })?;
+    let scale = fraction.bytes().fold(1.0, |scale, _| 10.0 * scale);
+    Some(digits as f32 / scale)
+}
+
+fn off_or<T: Copy>(off: T, parse: impl Fn(&str) -> Option<T>) -> impl Fn(&str) -> Option<T> {
     move |text| {
         if text == "off" {
             Some(off)
@@ -227,6 +246,42 @@ mod tests {
         );
         assert_eq!(Command::parse("/len\t12"), Ok(Command::Len(Some(12))));
         assert_eq!(Command::parse("/help"), Ok(Command::Help));
+    }
+
+    #[test]
+    fn numbers_are_the_nearest() {
+        for text in [
+            "0.8",
+            "1",
+            "1.",
+            ".5",
+            "16777216",
+            "0.1234567",
+            "1.7345",
+            "0.0000000001",
+            "007.10",
+        ] {
+            assert_eq!(number(text), text.parse().ok(), "{text}");
+        }
+        for n in 0..200_000_u32 {
+            let text = std::format!("{}.{:05}", n / 10_000, n % 10_000 * 7 % 100_000);
+            assert_eq!(number(&text), text.parse().ok(), "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            "-1",
+            "+1",
+            "1e3",
+            "inf",
+            "nan",
+            "0.8 ",
+            "1.2.3",
+            "16777217",
+            "0.00000000001",
+        ] {
+            assert_eq!(number(text), None, "{text}");
+        }
     }
 
     #[test]
