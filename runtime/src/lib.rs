@@ -15,6 +15,8 @@
 #[cfg(target_endian = "big")]
 compile_error!("a blob is little-endian and is used in place: the target must be little-endian");
 
+#[cfg(feature = "assist")]
+mod assist;
 mod config;
 mod crc;
 pub mod fixed;
@@ -37,6 +39,8 @@ mod state;
 mod tensor;
 mod vocab;
 
+#[cfg(feature = "assist")]
+pub use assist::{Assist, Job, Rows, UNIT_ROWS};
 pub use config::{
     Activation, Config, ConfigError, MAX_CONTEXT, MAX_LAYER, MAX_WIDTH, Norm, Position,
 };

@@ -355,6 +355,16 @@ impl Firmware {
         self.boot_pico(&["--usb"])
     }
 
+    /// Boots it with a flash cache that can stream, for a line; its emulator alone cannot.
+    ///
+    /// # Errors
+    ///
+    /// As [`Firmware::boot`], or if this is not a board with such a cache.
+    pub fn boot_streaming(&self) -> Result<Chat> {
+        ensure!(self.machine == Machine::Pico, "only the Pico streams");
+        self.boot_pico(&["--streams"])
+    }
+
     /// Returns the ELF file.
     #[must_use]
     pub fn elf(&self) -> &Path {

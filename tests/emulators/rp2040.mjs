@@ -1,10 +1,11 @@
 // Runs an RP2040 ELF in rp2040js with its serial line on standard input and output.
 //
-//   node rp2040.mjs ELF [--usb] [--defmt FILE] [--model FILE --model-at ADDRESS]
+//   node rp2040.mjs ELF [--usb] [--streams] [--defmt FILE] [--model FILE --model-at ADDRESS]
 //
 // Ends when standard input ends. Bytes that arrive are fed to UART0 at 115200 baud of emulated time,
 // or with --usb to the USB serial port. With --defmt the frames of the RTT channel go to FILE, for
-// defmt-print. With --model the file lies in flash at that address.
+// defmt-print. With --model the file lies in flash at that address. With --streams the flash cache
+// has its stream, which xip.mjs stands in for. There is no second core.
 //
 // rp2040js has no boot ROM, so the program starts at the vector table behind boot2; boot-rom.mjs
 // stands in for the ROM functions that write flash. A watchdog that bites starts the chip over, with
@@ -16,12 +17,11 @@ import { RP2040, USBCDC } from 'rp2040js';
 // The package exports no clock.
 import { SimulationClock } from './node_modules/rp2040js/dist/esm/clock/simulation-clock.js';
 import { installBootRom } from './boot-rom.mjs';
+import { installXip } from './xip.mjs';
 
 const FLASH = 0x10000000;
 const RAM = 0x20000000;
 const VECTOR_TABLE = 0x10000100;
-/// rp2040js 1.4.1 lacks the control of the flash cache, which is read before flash is written.
-const XIP_CONTROL = (0x14000000 >>> 14) << 2;
 const NS_PER_BYTE = 1e9 / 11520;
 const STEPS_PER_SLICE = 200_000;
 
@@ -29,13 +29,14 @@ const { values: options, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     usb: { type: 'boolean' },
+    streams: { type: 'boolean' },
     defmt: { type: 'string' },
     model: { type: 'string' },
     'model-at': { type: 'string' },
   },
 });
 if (positionals.length !== 1 || !options.model !== !options['model-at']) {
-  console.error('usage: node rp2040.mjs ELF [--usb] [--defmt FILE] [--model FILE --model-at ADDRESS]');
+  console.error('usage: node rp2040.mjs ELF [--usb] [--streams] [--defmt FILE] [--model FILE --model-at ADDRESS]');
   process.exit(2);
 }
 const elf = fs.readFileSync(positionals[0]);
@@ -68,7 +69,8 @@ function start(before) {
   core.PC = mcu.flashView.getUint32(VECTOR_TABLE - FLASH + 4, true) & ~1;
   patchInterrupts();
   mcu.uart.forEach(patchUart);
-  mcu.peripherals[XIP_CONTROL] = { readUint32: () => 0 };
+  installXip(mcu, options.streams);
+  patchSio();
   wanted = null;
   nextByteAt = 0;
   bitten = false;
@@ -189,6 +191,16 @@ function patchInterrupts() {
   core.exceptionReturn = (value) => {
     leave(value);
     mcu.uart.forEach((uart) => uart.checkInterrupts());
+  };
+}
+
+/// rp2040js 1.4.1 lacks the FIFO to the second core; here it takes words, and none ever comes back.
+function patchSio() {
+  const [STATUS, WRITE, READY] = [0x50, 0x54, 2];
+  const [read, write] = [mcu.sio.readUint32.bind(mcu.sio), mcu.sio.writeUint32.bind(mcu.sio)];
+  mcu.sio.readUint32 = (offset) => (offset === STATUS ? READY : read(offset));
+  mcu.sio.writeUint32 = (offset, value) => {
+    if (offset !== STATUS && offset !== WRITE) write(offset, value);
   };
 }
 

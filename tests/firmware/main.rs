@@ -5,6 +5,7 @@
 
 mod faults;
 mod frames;
+mod help;
 mod piped;
 mod sizes;
 mod support;

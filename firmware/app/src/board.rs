@@ -77,6 +77,57 @@ pub trait Chip {
     fn resets(&self) -> Resets {
         Resets::default()
     }
+
+    /// Returns what helps with the products of the model, after a trial of each; asked for once.
+    #[cfg(feature = "assist")]
+    fn assist(&mut self) -> Option<&'static dyn runtime::Assist> {
+        None
+    }
+
+    /// Returns how the helpers of [`Chip::assist`] are.
+    #[cfg(feature = "assist")]
+    fn helpers(&self) -> Helpers {
+        Helpers::default()
+    }
+}
+
+/// How a part of the chip is that helps with the products of the model.
+#[cfg(feature = "assist")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Helper {
+    /// It is not there, or not in use.
+    #[default]
+    Absent,
+    /// It does its part.
+    Works,
+    /// It did not answer in time, and is not asked any more.
+    Failed,
+}
+
+/// What a chip may have to help with the products of the model.
+#[cfg(feature = "assist")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Helpers {
+    /// Copies weights from flash ahead of their use.
+    pub stream: Helper,
+    /// Computes half of the rows.
+    pub core: Helper,
+}
+
+#[cfg(feature = "assist")]
+impl fmt::Display for Helpers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.stream {
+            Helper::Absent => "stream: none; cores: ",
+            Helper::Works => "stream: ahead of use; cores: ",
+            Helper::Failed => "stream: stopped, it took too long; cores: ",
+        })?;
+        f.write_str(match self.core {
+            Helper::Absent => "1",
+            Helper::Works => "2",
+            Helper::Failed => "1, the other does not answer",
+        })
+    }
 }
 
 /// Why settings are not kept.

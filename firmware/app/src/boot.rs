@@ -8,6 +8,7 @@ use runtime::{LoadError, LogitsHash, Model, SelfTestError, Session};
 
 use crate::board::{Chip, RECORD_LEN};
 use crate::console::Console;
+use crate::help::Help;
 use crate::log::info;
 use crate::report::Fault;
 use crate::settings::{Choices, RecordError};
@@ -16,14 +17,27 @@ use crate::settings::{Choices, RecordError};
 const BLINK_US: u64 = 60_000;
 const BLINKS: u32 = 3;
 
+/// Splits the RAM of a board in what the model needs and what is left.
+#[cfg(feature = "assist")]
+pub(crate) fn split<'s>(
+    loaded: &Result<Model<'_>, LoadError>,
+    state: &'s mut [u32],
+) -> (&'s mut [u32], &'s mut [u32]) {
+    let needed = loaded.as_ref().map_or(state.len(), Model::state_words);
+    let needed = needed.min(state.len());
+    state.split_at_mut(needed)
+}
+
 /// Says what the board found in its flash and proves that it computes what the exporter did.
+///
+/// `found` are the bytes of RAM for a model, of which `state` is as much as this one needs.
 pub(crate) fn boot<'s, S: Read + ReadReady + Write>(
     console: &mut Console<'_, S>,
     chip: &mut impl Chip,
     loaded: &'s Result<Model<'s>, LoadError>,
-    state: &'s mut [u32],
+    (state, found): (&'s mut [u32], usize),
+    help: Help<'_>,
 ) -> Result<Session<'s>, Fault> {
-    let found = size_of_val(state);
     let model = loaded.as_ref().map_err(|error| Fault::Load(*error))?;
     let _ = writeln!(
         console,
@@ -35,7 +49,18 @@ pub(crate) fn boot<'s, S: Read + ReadReady + Write>(
     );
     let _ = write!(console, "CRC-32 {:08x} ok, self-test ", model.crc());
     let mut session = Session::new(model, state).map_err(Fault::State)?;
-    let hash = self_test(&mut session, chip).map_err(Fault::SelfTest)?;
+    let tested = self_test(&mut session, chip).or_else(|error| {
+        if !help.dismiss() {
+            return Err(error);
+        }
+        let found = error.found;
+        let _ = write!(
+            console,
+            "{found:016x} is wrong: once more, with weights in place and one core: "
+        );
+        self_test(&mut session, chip)
+    });
+    let hash = tested.map_err(Fault::SelfTest)?;
     let _ = writeln!(console, "{hash:016x} ok");
     info!(
         "self-test ok, {=usize} bytes of {=usize} in use",

@@ -12,14 +12,21 @@ mod fault;
 #[cfg(feature = "frames")]
 pub mod frames;
 pub mod generate;
+mod help;
+#[cfg(feature = "assist")]
+mod kept;
 pub mod line;
 mod log;
+#[cfg(feature = "assist")]
+mod pair;
 mod panic;
 pub mod prompt;
 mod received;
 mod repl;
 mod report;
 mod settings;
+#[cfg(feature = "assist")]
+mod stream;
 mod text;
 
 use core::fmt::Write as _;
@@ -31,9 +38,17 @@ use runtime::Model;
 pub use board::{
     Board, Chip, Memory, RECORD_LEN, Reset, Resets, Stack, StoreError, TYPE_AHEAD_BYTES,
 };
+#[cfg(feature = "assist")]
+pub use board::{Helper, Helpers};
+#[cfg(feature = "assist")]
+pub use kept::Kept;
+#[cfg(feature = "assist")]
+pub use pair::{Pair, SecondCore};
 pub use panic::PanicLine;
 pub use received::{Overrun, Received};
 pub use repl::PROMPT;
+#[cfg(feature = "assist")]
+pub use stream::{Copier, Stream};
 
 /// Runs the REPL over the model in `blob` with `state` as its RAM.
 ///
@@ -70,7 +85,22 @@ where
     chip.feed();
     let loaded = Model::from_bytes(blob);
     chip.feed();
-    let session = boot::boot(&mut console, &mut chip, &loaded, state);
+    #[cfg(feature = "assist")]
+    let (state, spare) = boot::split(&loaded, state);
+    #[cfg(feature = "assist")]
+    let kept = (loaded.as_ref().ok()).map(|model| Kept::new(model, spare, chip.assist()));
+    #[cfg(feature = "assist")]
+    let loaded = loaded.map(|model| match &kept {
+        Some(kept) => model.assisted(kept),
+        None => model,
+    });
+    #[cfg(feature = "assist")]
+    let help = help::Help {
+        kept: kept.as_ref(),
+    };
+    #[cfg(not(feature = "assist"))]
+    let help = help::Help::default();
+    let session = boot::boot(&mut console, &mut chip, &loaded, (state, state_bytes), help);
     if let Err(fault) = &session {
         log::info!("no model");
         let _ = writeln!(console, "({fault})");
@@ -89,6 +119,7 @@ where
         model,
         session,
         state_bytes,
+        help,
         tokens,
         choices,
         counters: repl::Counters::default(),

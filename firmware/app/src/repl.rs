@@ -11,6 +11,7 @@ use crate::board::{Chip, TYPE_AHEAD_BYTES};
 use crate::command::{Command, HELP, Seed};
 use crate::console::{Console, Lost};
 use crate::generate::{GenerateError, Request};
+use crate::help::Help;
 use crate::line::{Edit, LineEditor};
 use crate::log::info;
 use crate::prompt;
@@ -32,6 +33,8 @@ pub(crate) struct Repl<'m, S, L, C> {
     pub(crate) session: Result<Session<'m>, Fault>,
     /// Bytes of RAM that a model may use.
     pub(crate) state_bytes: usize,
+    #[cfg_attr(not(feature = "assist"), expect(dead_code, reason = "there is none"))]
+    pub(crate) help: Help<'m>,
     /// Room for a prompt.
     pub(crate) tokens: &'m mut [u16],
     pub(crate) choices: Choices,
@@ -208,9 +211,15 @@ where
                 stack.used, stack.size
             ));
         }
+        self.print(format_args!("\n"));
+        #[cfg(feature = "assist")]
+        if let Some(kept) = self.help.kept {
+            let report = crate::help::Report(kept, &self.chip);
+            let _ = write!(self.console, "{report}");
+        }
         let resets = self.chip.resets();
         self.print(format_args!(
-            "\n{} resets since power, the last start by {}\n",
+            "{} resets since power, the last start by {}\n",
             resets.count, resets.last
         ));
         let Lost {

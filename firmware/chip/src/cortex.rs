@@ -53,6 +53,16 @@ impl<C: Chip> Chip for Cortex<C> {
         self.chip.save(record)
     }
 
+    #[cfg(feature = "assist")]
+    fn assist(&mut self) -> Option<&'static dyn runtime::Assist> {
+        self.chip.assist()
+    }
+
+    #[cfg(feature = "assist")]
+    fn helpers(&self) -> app::Helpers {
+        self.chip.helpers()
+    }
+
     fn stack(&self) -> Option<Stack> {
         Some(crate::stack::used())
     }

@@ -1,12 +1,14 @@
 //! Clock, watchdog, noise and the flash that keeps settings.
 
-use app::{Chip, RECORD_LEN, StoreError};
+use app::{Chip, Helpers, RECORD_LEN, StoreError};
 use embassy_rp::Peri;
 use embassy_rp::flash::{Blocking, ERASE_SIZE, Flash, PAGE_SIZE};
 use embassy_rp::pac;
 use embassy_rp::peripherals::{FLASH, WATCHDOG};
 use embassy_rp::watchdog::Watchdog;
 use embassy_time::{Duration, Instant};
+
+use crate::help::{HELP, Parts};
 
 /// What the watchdog of the RP2040 can count at most is 8,388 ms.
 const WATCHDOG_MS: u32 = 8_000;
@@ -15,19 +17,26 @@ const WATCHDOG_MS: u32 = 8_000;
 pub(crate) struct Rp<const FLASH_LEN: usize> {
     watchdog: Watchdog,
     flash: Option<Flash<'static, FLASH, Blocking, FLASH_LEN>>,
+    /// Until they are asked for.
+    parts: Option<Parts>,
 }
 
 impl<const FLASH_LEN: usize> Rp<FLASH_LEN> {
     const PLACE: u32 = (FLASH_LEN - ERASE_SIZE) as u32;
 
     /// Starts the watchdog.
-    pub(crate) fn new(watchdog: Peri<'static, WATCHDOG>, flash: Peri<'static, FLASH>) -> Self {
+    pub(crate) fn new(
+        watchdog: Peri<'static, WATCHDOG>,
+        flash: Peri<'static, FLASH>,
+        parts: Parts,
+    ) -> Self {
         let mut watchdog = Watchdog::new(watchdog);
         watchdog.start(Duration::from_millis(WATCHDOG_MS.into()));
         Self {
             watchdog,
             // Flash is written by functions in the boot ROM, which an emulator may lack.
             flash: has_boot_rom().then(|| Flash::new_blocking(flash)),
+            parts: Some(parts),
         }
     }
 }
@@ -97,6 +106,17 @@ impl<const FLASH_LEN: usize> Chip for Rp<FLASH_LEN> {
         } else {
             Err(StoreError::Failed)
         }
+    }
+
+    fn assist(&mut self) -> Option<&'static dyn runtime::Assist> {
+        if let Some(parts) = self.parts.take() {
+            HELP.start(parts);
+        }
+        Some(&HELP)
+    }
+
+    fn helpers(&self) -> Helpers {
+        HELP.states()
     }
 }
 

@@ -4,9 +4,13 @@
 #![cfg(target_os = "none")]
 #![no_std]
 
+#[cfg(feature = "both-cores")]
+mod core1;
 mod device;
+mod help;
 mod serial;
 mod usb;
+mod xip;
 
 use defmt_rtt as _;
 use embassy_rp::gpio::{Level, Output};
@@ -30,11 +34,16 @@ pub fn run<const FLASH_LEN: usize>(name: &'static str, state: &mut [u32]) -> ! {
     usb::start(p.USB);
     let (tx, rx, config) = (TX.take(), RX.take(), Config::default());
     let uart = BufferedUart::new(p.UART0, p.PIN_0, p.PIN_1, Interrupts, tx, rx, config);
+    let parts = help::Parts {
+        channel: p.DMA_CH11,
+        #[cfg(feature = "both-cores")]
+        core: p.CORE1,
+    };
     let board = app::Board {
         name,
         serial: serial::Serial(uart),
         led: Output::new(p.PIN_25, Level::Low),
-        chip: device::Rp::<FLASH_LEN>::new(p.WATCHDOG, p.FLASH),
+        chip: device::Rp::<FLASH_LEN>::new(p.WATCHDOG, p.FLASH, parts),
     };
     chip::run(board, state)
 }

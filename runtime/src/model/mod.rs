@@ -1,6 +1,8 @@
 //! The model: weights in place, and one forward pass.
 
 mod forward;
+#[cfg(feature = "assist")]
+mod order;
 mod tensors;
 
 use crate::config::Config;
@@ -21,6 +23,8 @@ pub struct Model<'a> {
     tensors: &'a [u8],
     total_len: u32,
     crc: u32,
+    #[cfg(feature = "assist")]
+    assist: crate::assist::Assistant<'a>,
 }
 
 impl<'a> Model<'a> {
@@ -61,6 +65,8 @@ impl<'a> Model<'a> {
             tensors: parsed.tensors,
             total_len: parsed.total_len,
             crc: parsed.crc,
+            #[cfg(feature = "assist")]
+            assist: crate::assist::Assistant::default(),
         };
         let exponents = if model.header.kinds.is_f32() {
             [].as_slice()

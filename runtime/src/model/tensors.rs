@@ -24,7 +24,7 @@ impl<'a> Model<'a> {
         cast(self.bytes(TensorId::AngleStep, 0, 0, 4 * self.config().n_angle()))
     }
 
-    fn bytes(&self, id: TensorId, layer: usize, skip: usize, len: usize) -> &'a [u8] {
+    pub(super) fn bytes(&self, id: TensorId, layer: usize, skip: usize, len: usize) -> &'a [u8] {
         part(self.tensors, self.map.offset(id, layer) + skip, len)
     }
 
@@ -54,6 +54,8 @@ impl<'a> Model<'a> {
             }),
             multiplier: cast(self.bytes(id, layer, weights, 2 * rows)),
             exponent,
+            #[cfg(feature = "assist")]
+            aid: self.aid(id, layer),
         }
     }
 
@@ -78,6 +80,8 @@ impl<'a> Model<'a> {
             }),
             multiplier: cast(self.bytes(id, layer, weights, 2 * rows)),
             exponent: self.integer(id, layer, exponent),
+            #[cfg(feature = "assist")]
+            aid: self.aid(id, layer),
         }
     }
 
@@ -121,14 +125,14 @@ impl<'a> Model<'a> {
         Some(self.gains(id, layer))
     }
 
-    fn shape(&self, id: TensorId) -> (usize, usize) {
+    pub(super) fn shape(&self, id: TensorId) -> (usize, usize) {
         let (rows, cols, _) = id.shape(self.config()).unwrap_or((0, 0, Kind::I32));
         (rows as usize, cols as usize)
     }
 }
 
 /// Reads bytes in place; every tensor lies aligned.
-fn cast<T: AnyBitPattern>(bytes: &[u8]) -> &[T] {
+pub(super) fn cast<T: AnyBitPattern>(bytes: &[u8]) -> &[T] {
     debug_assert!(bytemuck::try_cast_slice::<u8, T>(bytes).is_ok());
     bytemuck::try_cast_slice(bytes).unwrap_or_default()
 }

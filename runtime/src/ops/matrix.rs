@@ -20,6 +20,9 @@ pub struct Matrix<'a> {
     pub multiplier: &'a [u16],
     /// Exponent of all multipliers.
     pub exponent: i32,
+    /// Help with the products.
+    #[cfg(feature = "assist")]
+    pub(crate) aid: Option<crate::assist::Aid<'a>>,
 }
 
 impl Matrix<'_> {

@@ -15,6 +15,10 @@ use crate::kernel::Element;
 pub fn sums(w: &Matrix<'_>, x_q: &[Element], lanes: &mut [u32], out: &mut [i32]) {
     debug_assert_eq!(x_q.len(), w.w.cols());
     debug_assert_eq!(out.len(), w.multiplier.len());
+    #[cfg(feature = "assist")]
+    if let Some(aid) = w.aid {
+        return aid.sums(&w.w, x_q, lanes, out);
+    }
     w.w.sums(x_q, lanes, out);
 }
 

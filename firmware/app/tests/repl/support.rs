@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::rc::Rc;
 
-use app::{Board, Chip, Memory, RECORD_LEN, Reset, Resets, Stack, StoreError};
+use app::{Board, Chip, Helper, Helpers, Memory, RECORD_LEN, Reset, Resets, Stack, StoreError};
 use checkpoint::{AlignedBytes, Checkpoint, blob, synthetic};
 use embedded_io::{ErrorType, Read, ReadReady, Write};
-use runtime::{Activation, Config, Norm, Position, Provenance};
+use runtime::{Activation, Assist, Config, Norm, Position, Provenance};
 
 /// RAM of the board that the tests run on, in words.
 pub(crate) const STATE_WORDS: usize = 8 * 1024;
@@ -234,6 +234,7 @@ pub(crate) struct TestChip {
     pub(crate) worn_out: bool,
     pub(crate) resets: Resets,
     pub(crate) idle: Rc<Cell<bool>>,
+    pub(crate) assist: Option<&'static dyn Assist>,
 }
 
 impl Chip for TestChip {
@@ -287,6 +288,17 @@ impl Chip for TestChip {
 
     fn resets(&self) -> Resets {
         self.resets
+    }
+
+    fn assist(&mut self) -> Option<&'static dyn Assist> {
+        self.assist
+    }
+
+    fn helpers(&self) -> Helpers {
+        Helpers {
+            stream: Helper::Works,
+            core: Helper::Failed,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::{
 };
 use app::generate::{self, Request};
 use app::{RECORD_LEN, TYPE_AHEAD_BYTES, prompt};
-use runtime::{Model, Session, Vocab};
+use runtime::{Assist, Job, Model, Session, Vocab};
 
 /// What the host makes of a line in 40 characters, with CR LF.
 fn host(line: &str, seed: u64) -> String {
@@ -182,6 +182,54 @@ fn stats_say_what_the_board_uses() {
     assert!(seen.contains(&said), "{seen}");
     assert!(
         seen.contains(" us, the watchdog waits 5000 ms\r\n"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn stats_say_where_the_weights_are_and_what_helps() {
+    let script: [(When, &[u8]); 1] = [(When::Prompt, b"/stats\r")];
+    let blob = blob();
+    let model = Model::from_bytes(&blob).unwrap();
+    let all: usize = model.in_order().map(|rows| 4 * rows.words.len()).sum();
+    let helpers = "stream: ahead of use; cores: 1, the other does not answer";
+    // Of 32 KiB the state leaves enough for all.
+    let seen = converse(&script);
+    let said = format!("\r\nweights: {all} bytes in RAM, 0 in flash; {helpers}\r\n");
+    assert!(seen.contains(&said), "{seen}");
+    // The state and no more.
+    let words = model.state_words();
+    let seen = crate::support::converse(&blob, words, &script);
+    let said = format!("\r\nweights: 0 bytes in RAM, {all} in flash; {helpers}\r\n");
+    assert!(seen.contains(&said), "{seen}");
+}
+
+/// Computes something else.
+struct Liar;
+
+impl Assist for Liar {
+    fn compute(&self, mut job: Job<'_>, lanes: &mut [u32]) {
+        job.split().1.run(lanes);
+    }
+}
+
+#[test]
+fn help_that_computes_other_bits_is_dismissed() {
+    let chip = TestChip {
+        assist: Some(&Liar),
+        ..TestChip::default()
+    };
+    let script: [(When, &[u8]); 3] = [
+        (When::Prompt, b"/len 40\r"),
+        (When::Prompt, b"ROMEO:\r"),
+        (When::Prompt, b"/stats\r"),
+    ];
+    let seen = converse_on(chip, &script);
+    let said = " is wrong: once more, with weights in place and one core: ";
+    assert!(seen.contains(said), "{seen}");
+    assert!(seen.contains(&host("ROMEO:", 1)), "{seen}");
+    assert!(
+        seen.contains(" in place; without help, which failed\r\n"),
         "{seen}"
     );
 }

@@ -110,6 +110,15 @@ impl Nibbles<'_> {
         self.group / STEP * block + block / 2
     }
 
+    /// Returns the words of a multiple of four rows.
+    #[cfg(feature = "assist")]
+    pub(crate) const fn words_of(&self, rows: usize) -> usize {
+        if matches!(self.layout, Layout::Plain) {
+            return rows * self.cols.div_ceil(STEP);
+        }
+        (rows >> self.layout.w4_block().trailing_zeros()) * self.n_group() * self.group_words()
+    }
+
     /// Returns the bits by which four bits of a layout differ from two's complement.
     #[must_use]
     pub const fn bias(layout: Layout) -> u32 {
