@@ -1,6 +1,6 @@
 """Runs the ELF of a Cortex-M board in Unicorn with its serial line on standard input and output.
 
-    python3 cortexm.py BOARD ELF [--defmt FILE] [--model FILE --model-at ADDRESS] [--noise SEED]
+    python3 cortexm.py BOARD ELF [--defmt FILE] [--model FILE --model-at ADDRESS] [--noise SEED] [--streams]
 
 BOARD is blackpill (stm32f411.py) or pico2 (rp2350.py). Ends when standard input ends.
 
@@ -9,7 +9,8 @@ return; the chips' files have clocks, UART, timers, watchdog, flash. An instruct
 the clock, interrupts come between slices of instructions, and a floating-point context is kept aside
 instead of on the stack. Bytes that arrive are fed to the UART at 115200 baud of emulated time. With
 --defmt the frames of the RTT channel go to FILE, for defmt-print. With --model the file lies in flash
-at that address. With --noise the chip has a source of noise; without, a stuck one. A watchdog that
+at that address. With --noise the chip has a source of noise; without, a stuck one. With --streams the
+flash cache of pico2 streams what a DMA channel asks for; without, nothing comes. A watchdog that
 bites starts the chip over, with flash and RAM as they were.
 """
 
@@ -94,6 +95,7 @@ class Machine:
         self.frames = open(options.defmt, "wb") if options.defmt else None
         self.rtt = elf.symbol("_SEGGER_RTT")
         self.noise = options.noise
+        self.streams = options.streams
         contents = [(address, bytes([0xFF]) * size) for address, size in make_chip.FLASH]
         self.start(contents + list(elf.loaded()))
         if options.model:
@@ -351,6 +353,7 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--model-at")
     parser.add_argument("--noise", type=int)
+    parser.add_argument("--streams", action="store_true")
     options = parser.parse_args()
     if bool(options.model) != bool(options.model_at):
         parser.error("--model and --model-at go together")

@@ -361,8 +361,11 @@ impl Firmware {
     ///
     /// As [`Firmware::boot`], or if this is not a board with such a cache.
     pub fn boot_streaming(&self) -> Result<Chat> {
-        ensure!(self.machine == Machine::Pico, "only the Pico streams");
-        self.boot_pico(&["--streams"])
+        match self.machine {
+            Machine::Pico => self.boot_pico(&["--streams"]),
+            Machine::Pico2 => self.boot_unicorn("pico2", &["--streams"]),
+            _ => bail!("only the Pico and the Pico 2 stream"),
+        }
     }
 
     /// Returns the ELF file.

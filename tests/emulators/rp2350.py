@@ -13,6 +13,8 @@ from unicorn.arm_const import (
 CLOCKS, RESETS, XOSC, PLL_SYS, PLL_USB = 0x40010000, 0x40020000, 0x40048000, 0x40050000, 0x40058000
 UART, TIMER, WATCHDOG, ROSC, TICKS = 0x40070000, 0x400B0000, 0x400D8000, 0x400E8000, 0x40108000
 XIP_STAT, USB_RAM = 0x400C8008, 0x50100000
+STREAM_ADDRESS, STREAM_COUNT, STREAM_FIFO = 0x400C8014, 0x400C8018, 0x50500000
+DMA, DMA_CHANNELS, TREQ_XIP_STREAM = 0x50000000, 16, 49
 TIMER0_IRQ, UART0_IRQ = 0, 33
 RX_FULL, TX_READY = 1 << 4, 1 << 5
 FIFO_LEN = 32
@@ -90,12 +92,26 @@ class Chip:
             self.raised &= ~value
         elif block == TIMER:
             self.write_timer(register, value)
+        elif block == DMA and register < 0x40 * DMA_CHANNELS and register & 0x3C == 0x0C:
+            self.stream(at & ~0x3F, value)
         elif at == WATCHDOG and not value >> 30 & 1:
             self.bite_at = None
         elif at in (WATCHDOG, WATCHDOG + 4) and self.reg(WATCHDOG) >> 30 & 1:
             micros = self.reg(WATCHDOG + 4) & 0xFFFFFF
             self.bite_at = self.machine.now + micros * (self.HZ // 1_000_000)
             self.machine.starting_over |= value >> 31 & 1 and at == WATCHDOG
+
+    def stream(self, channel, control):
+        """Carries words of flash to RAM, at once, where a channel is started that waits for the stream."""
+        enabled, request = control & 1, control >> 17 & 0x3F
+        if not (self.machine.streams and enabled and request == TREQ_XIP_STREAM):
+            return
+        source, target, count = (self.reg(channel + offset) for offset in (0, 4, 8))
+        if source != STREAM_FIFO or count != self.reg(STREAM_COUNT):
+            raise ValueError(f"DMA of {count} words from {source:x}")
+        words = self.machine.uc.mem_read(self.reg(STREAM_ADDRESS), 4 * count)
+        self.machine.uc.mem_write(target, bytes(words))
+        self.regs[STREAM_COUNT] = 0
 
     # The block that each core has for itself: spinlocks are free, and the second core does not answer.
 

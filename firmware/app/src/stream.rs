@@ -9,13 +9,14 @@ pub trait Copier {
     /// Returns the words that a buffer holds.
     fn capacity(&self) -> usize;
 
-    /// Begins to copy `words`, at most [`Copier::capacity`], to buffer 0 or 1; what was begun before
-    /// and is not finished is given up.
+    /// Begins to copy `words`, at most [`Copier::capacity`], to buffer 0 or 1; nothing is under way.
     fn start(&mut self, buffer: usize, words: &[u32]);
 
-    /// Waits for what was begun, and returns whether it is complete; false after a time-out, and
-    /// then the device has stopped.
+    /// Waits for what was begun, and returns whether it is complete; false after a time-out.
     fn finish(&mut self) -> bool;
+
+    /// Gives up what was begun, complete or not.
+    fn stop(&mut self);
 
     /// Returns a buffer that is complete.
     fn buffer(&self, buffer: usize) -> &[u32];
@@ -47,6 +48,8 @@ impl<C: Copier> Stream<C> {
         stream.copier.start(0, words);
         if stream.copier.finish() && stream.copier.buffer(0).starts_with(words) {
             stream.state = Helper::Works;
+        } else {
+            stream.copier.stop();
         }
         stream
     }
@@ -71,10 +74,14 @@ impl<C: Copier> Stream<C> {
             }
             let (piece, rest) = words.split_at(len);
             if self.ahead != Some(place(piece)) {
+                if self.ahead.is_some() {
+                    self.copier.stop();
+                }
                 self.copier.start(self.buffer, piece);
             }
             self.ahead = None;
             if !self.copier.finish() {
+                self.copier.stop();
                 self.state = Helper::Failed;
                 return take(words);
             }

@@ -37,7 +37,6 @@ static BUFFERS: Buffers = Buffers(UnsafeCell::new([[0; WORDS]; 2]));
 /// The stream and its channel.
 pub(crate) struct Xip {
     _channel: Peri<'static, DMA_CH11>,
-    begun: bool,
 }
 
 /// Returns flash that is always there: the firmware's own first words.
@@ -54,32 +53,7 @@ pub(crate) fn sample() -> &'static [u32] {
 impl Xip {
     /// Takes the stream with its channel.
     pub(crate) fn new(channel: Peri<'static, DMA_CH11>) -> Self {
-        Self {
-            _channel: channel,
-            begun: false,
-        }
-    }
-
-    /// Ends the transfer that is under way, if any.
-    fn stop(&mut self) {
-        let dma = pac::DMA.ch(CHANNEL);
-        // An aborted channel could start again while it is enabled (erratum RP2040-E13).
-        dma.al1_ctrl().write_value(0);
-        pac::DMA
-            .chan_abort()
-            .write(|abort| abort.set_chan_abort(1 << CHANNEL));
-        let _ = settle(|| pac::DMA.chan_abort().read().chan_abort() == 0);
-        let xip = pac::XIP_CTRL;
-        xip.stream_ctr().write(|count| count.set_stream_ctr(0));
-        // One word may be on its way still.
-        let _ = settle(|| {
-            let empty = xip.stat().read().fifo_empty();
-            if !empty {
-                xip.stream_fifo().read();
-            }
-            empty
-        });
-        self.begun = false;
+        Self { _channel: channel }
     }
 }
 
@@ -94,9 +68,6 @@ impl Copier for Xip {
     }
 
     fn start(&mut self, buffer: usize, words: &[u32]) {
-        if self.begun {
-            self.stop();
-        }
         let len = words.len().min(WORDS) as u32;
         // SAFETY: an element of the array, whichever `buffer` is.
         let to = unsafe { BUFFERS.0.get().cast::<[u32; WORDS]>().add(buffer & 1) };
@@ -121,7 +92,6 @@ impl Copier for Xip {
             control.set_irq_quiet(true);
             control.set_en(true);
         });
-        self.begun = true;
     }
 
     fn finish(&mut self) -> bool {
@@ -129,13 +99,31 @@ impl Copier for Xip {
         let start = Instant::now();
         while control.read().busy() {
             if start.elapsed() > PATIENCE {
-                self.stop();
                 return false;
             }
         }
         compiler_fence(Ordering::SeqCst);
-        self.begun = false;
         !control.read().ahb_error()
+    }
+
+    fn stop(&mut self) {
+        let dma = pac::DMA.ch(CHANNEL);
+        // An aborted channel could start again while it is enabled (erratum RP2040-E13).
+        dma.al1_ctrl().write_value(0);
+        pac::DMA
+            .chan_abort()
+            .write(|abort| abort.set_chan_abort(1 << CHANNEL));
+        let _ = settle(|| pac::DMA.chan_abort().read().chan_abort() == 0);
+        let xip = pac::XIP_CTRL;
+        xip.stream_ctr().write(|count| count.set_stream_ctr(0));
+        // One word may be on its way still.
+        let _ = settle(|| {
+            let empty = xip.stat().read().fifo_empty();
+            if !empty {
+                xip.stream_fifo().read();
+            }
+            empty
+        });
     }
 
     fn buffer(&self, buffer: usize) -> &[u32] {
