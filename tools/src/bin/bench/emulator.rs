@@ -119,13 +119,13 @@ pub(crate) fn plugin(folder: &Path) -> anyhow::Result<PathBuf> {
 }
 
 impl Core {
-    /// Builds a program of the bench firmware around a model and runs it; with `w4` the firmware has
-    /// the code for int4 matrices.
+    /// Builds a program of the bench firmware around a model and runs it; `features` names what the
+    /// model needs of the firmware, separated by commas.
     pub(crate) fn run(
         &self,
         program: &str,
         model: &Path,
-        w4: bool,
+        features: &str,
         plugin: &Path,
     ) -> anyhow::Result<Run> {
         let target_dir = firmware().join("target");
@@ -134,7 +134,7 @@ impl Core {
             .args(["--target", self.target, "--target-dir"])
             .arg(&target_dir)
             .args(self.features)
-            .args(if w4 { &["--features", "w4"][..] } else { &[] })
+            .args(["--features", features])
             .current_dir(firmware())
             .env("CHAPBOOK_MODEL", model)
             .env_remove("RUSTFLAGS")

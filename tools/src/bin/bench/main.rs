@@ -61,7 +61,7 @@ struct Arguments {
     /// Prints which functions the cycles of a full window go to
     #[arg(long)]
     parts: bool,
-    /// Measures this blob instead of the usual ones; its tokens have to be characters
+    /// Measures this blob instead of the usual ones, and says what flash would cost
     #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "update"])]
     model: Option<PathBuf>,
     /// Measures this core only
@@ -101,9 +101,14 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
         bail!("there is no such core; known are {names}");
     }
 
+    let bytes = AlignedBytes::read(&models[0].1)?;
+    let kernel_features = match Model::from_bytes(&bytes)?.vocab().is_byte_pair() {
+        false => "w4",
+        true => "w4,byte-pair",
+    };
     let mut table = Table::default();
     for core in &cores {
-        let kernels = core.run("kernels", &models[0].1, true, &plugin)?;
+        let kernels = core.run("kernels", &models[0].1, kernel_features, &plugin)?;
         ensure!(
             kernels.output.starts_with("equal"),
             "{}: {}",
@@ -112,12 +117,13 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
         );
         table.kernels.extend(kernel_rows(core, &kernels)?);
     }
+    let mut flash = String::new();
     for (name, path) in &models {
         for core in &cores {
             let bytes = AlignedBytes::read(path)?;
             let model = Model::from_bytes(&bytes)?;
             let w4 = model.header().kinds != Kinds::W8;
-            let speed = core.run("speed", path, w4, &plugin)?;
+            let speed = core.run("speed", path, features(&model), &plugin)?;
             ensure!(
                 *name != "peer" || w4 || speed.ram_len.max(speed.code_len) <= PEER_LEN,
                 "peer on {}: {} bytes of RAM and {} of code; at most {PEER_LEN} of each may be",
@@ -125,7 +131,12 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
                 speed.ram_len,
                 speed.code_len
             );
-            table.rows.extend(speed_rows(name, &model, core, &speed)?);
+            let rows = speed_rows(name, &model, core, &speed)?;
+            if arguments.model.is_some() {
+                let len = model.tensor_bytes().len() as u64;
+                flash += &rows.iter().map(|row| row.flash(len)).collect::<String>();
+            }
+            table.rows.extend(rows);
             if arguments.parts {
                 print_parts(out, name, core, &speed)?;
             }
@@ -136,6 +147,9 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{}", table.json())?;
     } else {
         write!(out, "{}", table.text())?;
+        if !flash.is_empty() {
+            write!(out, "\n{}{flash}", table::FLASH)?;
+        }
     }
     let committed = runs::repository().join("tools/bench.md");
     if arguments.update {
@@ -223,6 +237,19 @@ fn speed_rows(name: &str, model: &Model<'_>, core: &Core, run: &Run) -> anyhow::
             }
         })
         .collect())
+}
+
+/// Returns what a model needs of the bench firmware.
+fn features(model: &Model<'_>) -> &'static str {
+    match (
+        model.header().kinds != Kinds::W8,
+        model.vocab().is_byte_pair(),
+    ) {
+        (false, false) => "",
+        (true, false) => "w4",
+        (false, true) => "byte-pair",
+        (true, true) => "w4,byte-pair",
+    }
 }
 
 /// Returns the logits hash of the text that the program `speed` feeds.

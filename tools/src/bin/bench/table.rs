@@ -16,6 +16,20 @@ const CLOCKS: [(&str, u64); 5] = [
     ("rv32", 150_000_000),
 ];
 
+/// Clock at which tokens from RAM and from flash are compared, in Hz.
+const FLASH_CLOCK: f64 = 150_000_000.0;
+/// Cycles that a byte of weights costs more from a Cortex-M's own flash, at worst: kernels of a published
+/// int8 library from RAM and from flash differ by 0.2 to 0.5 on STM32 parts.
+const OWN_FLASH: f64 = 0.5;
+/// The same from serial flash on an RP2040 or RP2350 whose cache misses each line: 28 clocks of half the
+/// core's rate for eight bytes.
+const SERIAL_FLASH: f64 = 7.0;
+/// Head of the table of [`Row::flash`].
+pub(crate) const FLASH: &str = "## Tokens per second at 150 MHz\n\nCounted cycles for weights in RAM; for \
+     flash 0.5 (the chip's own) or 7 cycles (serial) more for each byte of the tensors.\n\n\
+     | core | weights | window | RAM | own flash | serial flash |\n\
+     |---|---|---|---:|---:|---:|\n";
+
 /// Everything measured.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -70,6 +84,18 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Writes the row of the table [`FLASH`] for tensors of so many bytes, all of which a token reads.
+    pub(crate) fn flash(&self, tensors_len: u64) -> String {
+        let per_second = |cycles_per_byte: f64| {
+            FLASH_CLOCK / (self.cycles as f64 + cycles_per_byte * tensors_len as f64)
+        };
+        let [ram, own, serial] = [0.0, OWN_FLASH, SERIAL_FLASH].map(per_second);
+        format!(
+            "| {} | {} | {} | {ram:.0} | {own:.0} | {serial:.0} |\n",
+            self.core, self.weights, self.window
+        )
+    }
+
     fn per_second(&self) -> u64 {
         let clock = CLOCKS.iter().find(|(core, _)| *core == self.core);
         clock.map_or(0, |(_, hz)| hz / self.cycles.max(1))
@@ -232,6 +258,17 @@ mod tests {
                 code_len: number as usize,
             }],
         }
+    }
+
+    #[test]
+    fn flash_costs_cycles_for_each_byte() {
+        let mut row = table(1_500_000).rows.remove(0);
+        row.window = "half";
+        assert_eq!(row.flash(0), "| m0plus | w8 | half | 100 | 100 | 100 |\n");
+        assert_eq!(
+            row.flash(300_000),
+            "| m0plus | w8 | half | 100 | 91 | 42 |\n"
+        );
     }
 
     #[test]
