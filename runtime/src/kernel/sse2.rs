@@ -135,7 +135,7 @@ unsafe fn group<const UPPER: bool>(
 /// Returns the sums of the lanes.
 #[target_feature(enable = "sse2")]
 #[inline]
-fn lanes([a, b, c, d]: [__m128i; ROWS]) -> __m128i {
+pub(super) fn lanes([a, b, c, d]: [__m128i; ROWS]) -> __m128i {
     let pairs = |a, b| _mm_add_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
     let (ab, cd) = (pairs(a, b), pairs(c, d));
     _mm_add_epi32(_mm_unpacklo_epi64(ab, cd), _mm_unpackhi_epi64(ab, cd))

@@ -14,12 +14,15 @@ mod native;
 #[cfg(kernel = "rv32")]
 #[path = "rv32.rs"]
 mod native;
+#[cfg(kernel = "sse2")]
+#[path = "sse2.rs"]
+mod native;
 
 #[cfg(test)]
 mod tests;
 
 use super::Element;
-#[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32"))]
+#[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32", kernel = "sse2"))]
 use super::NATIVE;
 use crate::layout::Layout;
 use crate::part::part;
@@ -166,7 +169,7 @@ impl Nibbles<'_> {
 ///
 /// Lengths that do not agree are a defect of the caller; what is missing counts as 0.
 pub fn sums(w: &Nibbles<'_>, x: &[Element], lanes: &mut [u32], out: &mut [i32]) {
-    #[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32"))]
+    #[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32", kernel = "sse2"))]
     if w.layout == NATIVE && native::sums(w, x, lanes, out).is_some() {
         return;
     }

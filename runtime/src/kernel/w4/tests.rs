@@ -181,6 +181,10 @@ fn every_kernel_is_exact_in_every_layout() {
                         let mut out = vec![-1; rows];
                         reference(&w, x, &mut out);
                         assert_eq!(out, expected, "{layout:?} {size:?}");
+                        let mut lanes = vec![0xDEAD_BEEF; lanes_len(cols)];
+                        out.fill(-1);
+                        sums(&w, x, &mut lanes, &mut out);
+                        assert_eq!(out, expected, "{layout:?} {size:?}");
                         if layout != Layout::Plain {
                             assert_eq!(emulated(&w, x), expected, "{layout:?} {size:?}");
                         }
