@@ -23,8 +23,8 @@ const ROWS: usize = 2;
 enum Path {
     Fused,
     Plain(Precision),
-    /// Plain in f32, of weights that are rounded to bf16.
-    Rounded,
+    /// Plain in f32, of weights that are rounded.
+    Rounded(Precision),
 }
 
 /// Loss and gradients of random rows, with every `w_o` and `w_down` away from zero.
@@ -47,8 +47,8 @@ fn loss_and_grads(
     if let Path::Plain(precision) = path {
         weights = precision::to(weights, precision.dtype());
     }
-    if path == Path::Rounded {
-        weights = precision::to(weights, Precision::Bf16.dtype());
+    if let Path::Rounded(precision) = path {
+        weights = precision::to(weights, precision.dtype());
         weights = precision::to(weights, Precision::F32.dtype());
     }
     let leaf = Tensor::from_inner(weights);
@@ -198,15 +198,20 @@ fn clipping_is_by_the_global_norm() {
 fn half_precision_stays_near_full_precision() {
     // how far the direction of a gradient turns away: half the square of the angle
     let turn = |a: &[f32], b: &[f32]| {
-        let dot = |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+        let product = |(&a, &b): (&f32, &f32)| f64::from(a) * f64::from(b);
+        let dot = |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(product).sum() };
         1.0 - dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
     };
-    for shape in common::SHAPES {
+    let formats = [Precision::Bf16, Precision::F16];
+    for (shape, format) in common::SHAPES
+        .iter()
+        .flat_map(|&shape| formats.map(|format| (shape, format)))
+    {
         let settings = common::settings(shape);
         let run = |path| loss_and_grads(&settings, None, false, path);
         let full = run(Path::Plain(Precision::F32));
-        let half = run(Path::Plain(Precision::Bf16));
-        let rounded = run(Path::Rounded);
+        let half = run(Path::Plain(format));
+        let rounded = run(Path::Rounded(format));
         assert_ne!(full.0, half.0);
         assert!(
             (full.0 - half.0).abs() < 0.01 * full.0,

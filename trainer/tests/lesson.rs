@@ -252,6 +252,20 @@ fn the_programs_leave_their_files_and_answer_bad_input() {
         for file in ["table.md", "curves.svg"] {
             assert!(dir.join(study).join(file).is_file(), "{file}");
         }
+        // a model that is done is not trained again, and the table stays
+        let table = std::fs::read_to_string(dir.join(study).join("table.md")).unwrap();
+        let (ok, said) = trainer(&dir, &args);
+        assert!(
+            ok && said.contains("is done") && !said.contains(" step "),
+            "{said}"
+        );
+        let again = std::fs::read_to_string(dir.join(study).join("table.md")).unwrap();
+        assert_eq!(again, table);
+        let longer = [
+            "study", study, "--steps", "3", "--name", study, "--data", data,
+        ];
+        let (ok, said) = trainer(&dir, &longer);
+        assert!(!ok && said.contains("--name"), "{said}");
     }
     let cases: &[(&[&str], &str)] = &[
         (&["seq2seq", "--task", "sort"], "reverse"),

@@ -73,7 +73,8 @@ pub struct Checkpoint {
     pub moment_1: Vec<NamedTensor>,
     /// Second moments of the optimiser.
     pub moment_2: Vec<NamedTensor>,
-    /// State of the random generators, in the trainer's order.
+    /// State of the random generators, in the trainer's order; behind it that of the loss scale,
+    /// in a run that has one.
     pub rng: Vec<u64>,
 }
 

@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use crate::backend::TrainBackend;
 use crate::bench::torch::Torch;
-use crate::presets;
 use crate::settings::Settings;
 use crate::training::{Text, Trainer};
+use crate::{cpu_time, presets};
 
 mod torch;
 
@@ -210,28 +210,17 @@ fn measure<B: TrainBackend>(
 
 /// Takes steps and times them.
 fn take<B: TrainBackend>(trainer: &mut Trainer<B>, steps: u64) -> Result<Turn> {
-    let (start, cpu) = (Instant::now(), cpu_seconds());
+    let (start, cpu) = (Instant::now(), cpu_time::seconds());
     for _ in 0..steps {
         trainer.advance()?;
     }
     trainer.flush()?;
-    let cpu = cpu_seconds().zip(cpu).map(|(end, start)| end - start);
+    let cpu = cpu_time::seconds().zip(cpu).map(|(end, start)| end - start);
     let Settings {
         batch, train_len, ..
     } = trainer.settings;
     let tokens = (steps as usize * batch * train_len) as f64;
     Ok(Turn::new(tokens, start.elapsed().as_secs_f64(), cpu))
-}
-
-/// Returns the seconds that Linux gave to all threads of this process.
-fn cpu_seconds() -> Option<f64> {
-    // The unit of /proc is a hundredth of a second on every architecture that Rust supports.
-    const TICKS: f64 = 100.0;
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // the name in parentheses may hold spaces; utime and stime are fields 14 and 15
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |i: usize| fields.get(i)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / TICKS)
 }
 
 fn print(row: &Row) {
@@ -264,23 +253,12 @@ fn print(row: &Row) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Spread, cpu_seconds};
+    use super::Spread;
 
     #[test]
     fn the_middle_of_an_even_series_lies_between() {
         let spread = Spread::of([3.0, 1.0, 2.0, 8.0].into_iter()).unwrap();
         assert_eq!((spread.min, spread.median, spread.max), (1.0, 2.5, 8.0));
         assert_eq!(Spread::of(std::iter::empty()), None);
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_system_tells_the_processor_time() {
-        let before = cpu_seconds().unwrap();
-        let mut x = 1.0_f64;
-        while cpu_seconds().unwrap() < before + 0.05 {
-            x = std::hint::black_box(x * 1.000_001);
-        }
-        assert!(cpu_seconds().unwrap() >= before + 0.05);
     }
 }

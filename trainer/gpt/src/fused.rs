@@ -8,17 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use block::{Batch, Grads, HeadBuffers, HeadGrads, HeadParams, Params, Rope, Saved, Shape};
 use burn::module::Param;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor, TensorData, TensorPrimitive};
+use burn::tensor::{FloatDType, Int, Tensor, TensorData, TensorPrimitive};
 use burn_autodiff::Autodiff;
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::NoCheckpointing;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops as NodeOps, OpsKind};
-use burn_flex::{Flex, FlexTensor};
+use burn_flex::{Flex, FlexDevice, FlexTensor};
 use runtime::{Config, Position};
 
 use crate::model::{Gpt, Layer};
-use crate::ops::{Ops, Targets};
+use crate::ops::{Ops, Targets, plain_head_loss, plain_layer};
+use crate::precision;
 use crate::tables::Tables;
 
 /// Tensors of a block, in the order of [`Layer`].
@@ -287,10 +288,7 @@ impl Ops for Flex {
             &mut buffers,
         );
         HEADS.give_back(buffers);
-        Tensor::from_data(
-            TensorData::new(losses, [batch, len]),
-            &burn_flex::FlexDevice,
-        )
+        Tensor::from_data(TensorData::new(losses, [batch, len]), &FlexDevice)
     }
 }
 
@@ -397,6 +395,10 @@ impl Ops for Autodiff<Flex> {
         x: Tensor<Self, 3>,
         dropout: Option<block::Dropout>,
     ) -> Tensor<Self, 3> {
+        // the fused loops are written for one format
+        if precision::of(&x) != FloatDType::F32 {
+            return plain_layer(layer, config, tables, x, dropout);
+        }
         let call = Call::new(config, tables, x.dims(), dropout);
         let x = primitive(x);
         let tracked = layer_tensors(layer);
@@ -435,6 +437,9 @@ impl Ops for Autodiff<Flex> {
         targets: Targets<Self>,
         scale: f32,
     ) -> Tensor<Self, 1> {
+        if precision::of(&x) != FloatDType::F32 {
+            return plain_head_loss(model, config, x, targets) * scale;
+        }
         let soft = targets.soft.map(|soft| dense(primitive(soft).primitive));
         let shape = x.dims();
         let x = primitive(x);

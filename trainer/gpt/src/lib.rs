@@ -18,6 +18,7 @@ pub mod batch;
 pub mod bench;
 pub mod chart;
 pub mod compare;
+pub mod cpu_time;
 pub mod dropout;
 pub mod eval;
 pub mod evaluation;

@@ -12,6 +12,7 @@ use checkpoint::{Checkpoint, Corpus, runs, score};
 use crate::backend::TrainBackend;
 use crate::evaluation::mean;
 use crate::metrics::{Line, Metrics};
+use crate::precision::Precision;
 use crate::progress::Progress;
 use crate::request::SampleArgs;
 use crate::training::Trainer;
@@ -106,6 +107,9 @@ pub(crate) fn trained(dir: &Path, file: &str) -> Result<PathBuf> {
 ///
 /// A loss that is not finite, or a file that cannot be written.
 pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
+    if plan.settings.precision != Precision::F32 && !B::GPU {
+        bail!("half precision is for a GPU (--device cuda); use --precision f32");
+    }
     let dir = runs::dir(&plan.name)?;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut trainer = Trainer::<B>::new(plan.settings, plan.text, plan.threads, device)?;
@@ -250,6 +254,13 @@ fn steps<B: TrainBackend>(
         let Some(&report) = reports.last() else {
             continue;
         };
+        if let (true, Some(scale)) = (report.overflow, trainer.loss_scale) {
+            progress.say(&format!(
+                "step {}: a gradient did not fit f16; the step is left out, the loss scale is {}",
+                trainer.step,
+                scale.value()
+            ));
+        }
         loss_sum += reports.iter().map(|report| report.loss).sum::<f64>();
         count += reports.len() as u32;
         if due {

@@ -117,7 +117,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("dropout", "Dropout on attention and feed-forward outputs"),
     ("ema_decay", "Decay of the weight average"),
     ("init_rule", "identity or gpt2"),
-    ("precision", "f32, or bf16 (on a GPU only)"),
+    ("precision", "f32, or on a GPU bf16 or f16"),
     ("seed", "Seed of weights, order and dropout"),
     ("eval_every", "Steps between evaluations"),
     ("sample_len", "Characters of a sample"),

@@ -16,7 +16,7 @@ use crate::model::Gpt;
 use crate::ops::Targets;
 use crate::optimizer::{self, State};
 use crate::params::{self, Entry};
-use crate::precision::{self, Precision};
+use crate::precision::{self, LossScale, Precision};
 use crate::rounding::Rounding;
 use crate::settings::Settings;
 use crate::shards::Shards;
@@ -56,6 +56,9 @@ pub struct StepReport {
     pub grad_norm: f64,
     /// Learning rate.
     pub lr: f64,
+    /// The gradients did not fit `f16`: the weights are as they were, and the next loss scale is
+    /// half as large. The norm is 0 then.
+    pub overflow: bool,
 }
 
 /// A step whose numbers are still on the device.
@@ -83,6 +86,8 @@ pub struct Trainer<B: TrainBackend> {
     pub record: Record,
     /// What the teachers expect at every place of the training text, if there are any.
     pub soft: Option<SoftTargets>,
+    /// Factor of the loss, under `f16`.
+    pub loss_scale: Option<LossScale>,
     device: B::Device,
     /// The training text, where the device has it at hand.
     tokens: Tensor<B::Train, 1, Int>,
@@ -112,9 +117,6 @@ impl<B: TrainBackend> Trainer<B> {
         settings.model.vocab_size =
             u16::try_from(text.vocab.len()).context("the text has too many characters")?;
         settings.validate()?;
-        if settings.precision == Precision::Bf16 && !B::GPU {
-            bail!("precision bf16 is for a GPU (--device cuda); use --precision f32");
-        }
         let batches = Batches::new(
             text.train.clone(),
             settings.train_len,
@@ -140,6 +142,7 @@ impl<B: TrainBackend> Trainer<B> {
             },
             step: 0,
             soft: None,
+            loss_scale: (settings.precision == Precision::F16).then(LossScale::default),
             tokens: ints(text.train.iter().copied(), [text.train.len()], device),
             offsets: ints(0..settings.train_len, [1, settings.train_len], device),
             queued: Vec::new(),
@@ -224,15 +227,20 @@ impl<B: TrainBackend> Trainer<B> {
         });
         let weights = Tensor::from_inner(precision::to(weights, settings.precision.dtype()));
         let model = params::with_values(self.skeleton.clone(), weights);
+        let factor = self.loss_scale.map_or(1.0, LossScale::value);
         let loss = model.loss(
             &settings.model,
             &self.tables,
             (rows_from(0), targets),
-            1.0 / (settings.batch * len) as f32,
+            factor / (settings.batch * len) as f32,
             dropout,
         );
         let grads = loss.backward();
-        (loss.inner(), params::gradients(&model, &grads))
+        let (loss, grads) = (loss.inner(), params::gradients(&model, &grads));
+        if self.loss_scale.is_none() {
+            return (loss, grads);
+        }
+        (loss / factor, grads / factor)
     }
 
     /// Mixes the teachers' distributions with the text's tokens, `[rows, len, vocab_size]`.
@@ -276,13 +284,26 @@ impl<B: TrainBackend> Trainer<B> {
     ///
     /// # Errors
     ///
-    /// A loss or gradient that is not finite; the weights are left as they were, and the message
-    /// names the tensor.
+    /// A loss or gradient that is not finite, under `f16` with a loss that is not scaled up any
+    /// more; the weights are left as they were, and the message names the tensor.
     pub fn step(&mut self) -> Result<StepReport> {
         let (loss, grads) = self.gradients();
         let norm = B::global_norm(&grads);
         let grad_norm = f64::from(host(norm.clone())[0]);
         if !loss.is_finite() || !grad_norm.is_finite() {
+            if let Some(smaller) = self.loss_scale.and_then(LossScale::after_overflow)
+                && loss.is_finite()
+            {
+                self.loss_scale = Some(smaller);
+                let lr = optimizer::learning_rate(&self.settings, self.step);
+                self.step += 1;
+                return Ok(StepReport {
+                    loss,
+                    grad_norm: 0.0,
+                    lr,
+                    overflow: true,
+                });
+            }
             bail!(
                 "the loss is not finite at step {} (loss {loss}, gradient norm {grad_norm}): {}; \
                  lower --lr, or continue from the last checkpoint with --resume",
@@ -291,10 +312,12 @@ impl<B: TrainBackend> Trainer<B> {
             );
         }
         let lr = self.update(grads, norm);
+        self.loss_scale = self.loss_scale.map(LossScale::after_step);
         Ok(StepReport {
             loss,
             grad_norm,
             lr,
+            overflow: false,
         })
     }
 
@@ -317,7 +340,8 @@ impl<B: TrainBackend> Trainer<B> {
     ///
     /// As [`Trainer::step`] and [`Trainer::flush`].
     pub fn advance(&mut self) -> Result<Vec<StepReport>> {
-        if B::QUEUE < 2 {
+        // whether gradients fit f16 is known only when they are there
+        if B::QUEUE < 2 || self.loss_scale.is_some() {
             return Ok(vec![self.step()?]);
         }
         let (losses, grads) = self.shard_gradients();
@@ -352,6 +376,7 @@ impl<B: TrainBackend> Trainer<B> {
                 loss,
                 grad_norm,
                 lr: queued.lr,
+                overflow: false,
             })
         });
         reports.collect()

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use gpt::backend::TrainBackend;
 use gpt::evaluation::mean;
 use gpt::training::Trainer;
-use gpt::{chart, say};
+use gpt::{chart, cpu_time, say};
+use serde::{Deserialize, Serialize};
 
 use crate::char_lm::{CharLm, Family};
 use crate::learner::Learner;
@@ -74,11 +75,12 @@ impl<B: TrainBackend> Contestant for Trainer<B> {
 }
 
 /// State of a model after some steps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Steps taken.
     pub step: u64,
-    /// Seconds of training.
+    /// Seconds of training, of the processor where the system tells them: what else runs on the
+    /// machine does not count then.
     pub seconds: f64,
     /// Mean training loss since the point before.
     pub train: f64,
@@ -87,7 +89,7 @@ pub struct Point {
 }
 
 /// How a model fared.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Name for table and legend.
     pub name: String,
@@ -95,8 +97,8 @@ pub struct Curve {
     pub n_params: usize,
     /// Its way.
     pub points: Vec<Point>,
-    /// Loss on val at the end; NaN if the model did not get there.
-    pub val: f64,
+    /// Loss on val at the end; `None` if the model did not get there.
+    pub val: Option<f64>,
 }
 
 impl Curve {
@@ -110,12 +112,12 @@ impl Curve {
             name: name.to_owned(),
             n_params: model.n_params(),
             points: Vec::new(),
-            val: f64::NAN,
+            val: None,
         };
         let every = (steps / POINTS).max(1);
         let (mut seconds, mut sum, mut count) = (0.0, 0.0, 0_u32);
         for step in 1..=steps {
-            let started = Instant::now();
+            let started = (Instant::now(), cpu_time::seconds());
             match model.step() {
                 Ok(loss) => sum += loss,
                 Err(error) => {
@@ -123,7 +125,10 @@ impl Curve {
                     return Ok(curve);
                 }
             }
-            seconds += started.elapsed().as_secs_f64();
+            let of_processor = cpu_time::seconds()
+                .zip(started.1)
+                .map(|(end, start)| end - start);
+            seconds += of_processor.unwrap_or_else(|| started.0.elapsed().as_secs_f64());
             count += 1;
             if step.is_multiple_of(every) || step == steps {
                 let point = Point {
@@ -133,7 +138,7 @@ impl Curve {
                     dev: model.dev(),
                 };
                 say!(
-                    "{name:14} step {step:5}  train {:.4}  dev {:.4}  {seconds:.0} s",
+                    "{name:14} step {step:5}  train {:.4}  dev {:.4}  {seconds:.0} CPU-s",
                     point.train,
                     point.dev
                 );
@@ -141,7 +146,7 @@ impl Curve {
                 (sum, count) = (0.0, 0);
             }
         }
-        curve.val = model.val()?;
+        curve.val = Some(model.val()?);
         Ok(curve)
     }
 
@@ -190,7 +195,7 @@ pub fn draw(path: &Path, curves: &[Curve]) -> Result<()> {
     };
     let panels: [(&str, &[chart::Curve]); 2] = [
         ("steps", &over(|point| point.step as f64)),
-        ("seconds of training", &over(|point| point.seconds)),
+        ("CPU-seconds of training", &over(|point| point.seconds)),
     ];
     match chart::stacked(&panels)? {
         Some(svg) => {

@@ -174,6 +174,7 @@ impl<B: TrainBackend, P: Problem<B>> Learner<B, P> {
             loss,
             grad_norm,
             lr,
+            overflow: false,
         })
     }
 

@@ -9,6 +9,7 @@ use crate::backend::TrainBackend;
 use crate::evaluation::host;
 use crate::optimizer;
 use crate::params::Entry;
+use crate::precision::LossScale;
 
 impl<B: TrainBackend> Trainer<B> {
     /// Returns everything that the run needs to go on; without `moments` only what export needs.
@@ -34,8 +35,11 @@ impl<B: TrainBackend> Trainer<B> {
             ema: named(&self.state.ema),
             moment_1: kept(&self.state.moment_1),
             moment_2: kept(&self.state.moment_2),
-            // every draw is a function of these two
-            rng: vec![self.settings.seed, self.step],
+            // every draw is a function of the first two
+            rng: [self.settings.seed, self.step]
+                .into_iter()
+                .chain(self.loss_scale.map(LossScale::to_bits))
+                .collect(),
         }
     }
 
@@ -59,6 +63,10 @@ impl<B: TrainBackend> Trainer<B> {
         self.state.moment_1 = moment_1;
         self.state.moment_2 = moment_2;
         self.step = from.step;
+        if self.loss_scale.is_some() {
+            let kept = from.rng.get(2).and_then(|&bits| LossScale::from_bits(bits));
+            self.loss_scale = Some(kept.unwrap_or_default());
+        }
         self.record = Record {
             dev_f32: from.dev_f32,
             dev_ema: from.dev_ema,
