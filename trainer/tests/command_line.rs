@@ -32,6 +32,13 @@ fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
     assert!(output.status.success(), "{said}");
     assert!(said.starts_with("device: CPU"), "{said}");
     assert!(said.contains("tools/export one"), "{said}");
+    // while it trains: the map of the paper, what it needs, samples at three temperatures
+    let (before, training) = said.split_once("needs: ").unwrap();
+    assert!(before.contains("3.2.2  multi-head attention"), "{said}");
+    for temperature in ["0.5", "0.8", "1.2"] {
+        let sample = format!("  temperature {temperature}:");
+        assert!(training.contains(&sample), "{said}");
+    }
     for file in common::FILES {
         assert!(dir.join("one").join(file).is_file(), "{file}");
     }

@@ -225,6 +225,7 @@ fn the_programs_leave_their_files_and_answer_bad_input() {
         "last.lesson",
         "best.lesson",
         "samples.txt",
+        gpt::report::FILE,
     ];
     for (name, model) in [
         ("sum", ["seq2seq", "--task", "add"].as_slice()),

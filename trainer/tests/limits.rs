@@ -132,3 +132,14 @@ fn a_text_too_short_for_the_model_is_told() {
     let said = trainer(&dir, &long, &["--steps", "1", "--name", "long"]);
     assert!(!said.contains("per parameter"), "{said}");
 }
+
+#[test]
+fn full_fits_a_card_of_16_gb_at_batch_32() {
+    let mut settings = presets::find("full").unwrap().settings;
+    settings.model.vocab_size = 65;
+    assert_eq!(settings.batch, 32);
+    let ceiling = memory::device_ceiling(&settings);
+    // weights, average, moments and decay alone
+    assert!(ceiling > 5 * 4 * settings.model.n_params());
+    assert!(ceiling < 16_000_000_000, "{ceiling}");
+}

@@ -1,4 +1,4 @@
-//! Memory of a training on the CPU.
+//! Memory of a training.
 
 use crate::settings::Settings;
 
@@ -37,6 +37,31 @@ pub fn ceiling(settings: &Settings, threads: usize) -> u64 {
     let tokens = lanes * rows * len.next_multiple_of(32);
     let sum = vectors + 4 * tokens * (layers + head);
     BASE + sum + sum / 4
+}
+
+/// Returns the bytes of a GPU that a run stays below.
+///
+/// There every operation is differentiated by itself: what one needs on its way back stays until
+/// then, in 32 bits at most. The count is of those values, and half as many again for what lies
+/// between the pieces of the device's memory.
+#[must_use]
+pub fn device_ceiling(settings: &Settings) -> u64 {
+    let model = &settings.model;
+    let d = u64::from(model.d_model);
+    let len = settings.train_len as u64;
+    let gated = u64::from(model.activation == runtime::Activation::SwiGlu);
+    // weights, average, two moments, decay; gradients of a shard, their sum, a copy by tensor
+    let vectors = 8 * model.n_params();
+    // two norms, residual connections, dropout; projections, turned and cut; scores, softmax and
+    // their dropout
+    let block = 16 * d
+        + 8 * model.qkv_dim() as u64
+        + (4 + 2 * gated) * u64::from(model.d_ff)
+        + 9 * u64::from(model.n_head) * len;
+    let head = 6 * d + 6 * u64::from(model.vocab_size);
+    let tokens = settings.batch as u64 / (settings.shards as u64).max(1) * len;
+    let sum = 4 * (vectors + tokens * (u64::from(model.n_layer) * block + head));
+    BASE + sum + sum / 2
 }
 
 /// Returns the most bytes that this process has held, where Linux tells.

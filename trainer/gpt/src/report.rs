@@ -196,7 +196,9 @@ fn quantisation(best: &Checkpoint) -> Result<String> {
     Ok(html::table(&rows))
 }
 
-fn settings(json: &str) -> String {
+/// Writes the settings of a run, JSON, as a table.
+#[must_use]
+pub fn settings(json: &str) -> String {
     let mut rows = vec![vec!["setting".to_owned(), "value".to_owned()]];
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(json) {
         Ok(fields) => rows.extend(fields.iter().map(|(name, value)| {

@@ -203,13 +203,16 @@ fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str, threads: usize, 
             n_chars as f64 / n_params as f64
         );
     }
-    if !B::GPU {
-        let taught = n_teacher.min(1) as u64 * SOFT_BYTES * n_chars;
-        crate::say!(
-            "memory: at most {} while training",
-            memory::megabytes(memory::ceiling(settings, threads) + taught)
-        );
-    }
+    let taught = n_teacher.min(1) as u64 * SOFT_BYTES * n_chars;
+    let (ceiling, whose) = if B::GPU {
+        (memory::device_ceiling(settings), " of the GPU's")
+    } else {
+        (memory::ceiling(settings, threads) + taught, "")
+    };
+    crate::say!(
+        "memory: at most {}{whose} while training",
+        memory::megabytes(ceiling)
+    );
     if trainer.step == 0 {
         crate::say!(
             "\"Attention Is All You Need\": section, part, where it is\n{}",

@@ -7,7 +7,7 @@
 //! | [`translator`] | its settings, batches and evaluation |
 //! | [`rnn`], [`recurrent`], [`ablation`] | recurrent networks, and a GPT with switches; both are a [`char_lm`] |
 //! | [`study`], [`curve`] | models side by side: a table and a plot |
-//! | [`learner`], [`run`] | a training run of any of these models |
+//! | [`learner`], [`run`], [`report`] | a training run of any of these models |
 
 pub mod ablation;
 pub mod attention;
@@ -22,6 +22,7 @@ pub mod learner;
 pub mod mask;
 pub mod pairs;
 pub mod recurrent;
+pub mod report;
 pub mod rnn;
 pub mod run;
 pub mod seq2seq;

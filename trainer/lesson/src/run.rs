@@ -7,12 +7,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use checkpoint::{Corpus, LessonCheckpoint, runs};
 use gpt::backend::TrainBackend;
-use gpt::metrics::{Line, Metrics};
+use gpt::metrics::{self, Line, Metrics};
 use gpt::progress::Progress;
 use gpt::run::{LINES, SAVE_EVERY, indented, interruption, run_dir};
 use gpt::say;
 
 use crate::learner::{Learner, Problem};
+use crate::report;
 
 /// Returns the last checkpoint of the run that is asked for; empty is the newest of the model.
 fn resumed(model: &str, run: &str) -> Result<LessonCheckpoint> {
@@ -153,13 +154,14 @@ pub fn train<B: TrainBackend, P: Problem<B>>(
     let best = LessonCheckpoint::load(&dir.join(runs::LESSON_BEST))?;
     let text = learner.conclude(&best)?;
     say!("{text}");
+    report::write(&dir, &best, &metrics::read(&dir)?, &text)?;
     std::fs::write(dir.join(runs::SAMPLES), text + "\n")
         .with_context(|| format!("cannot write to {}", dir.display()))?;
     say!(
-        "trained {:.0} s; averaged weights of step {}, best on dev; the run lies in {}",
+        "trained {:.0} s; averaged weights of step {}, best on dev; report: {}",
         learner.seconds,
         best.step,
-        dir.display()
+        dir.join(gpt::report::FILE).display()
     );
     Ok(())
 }

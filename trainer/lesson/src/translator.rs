@@ -245,35 +245,37 @@ impl Translator {
         &self,
         model: &Seq2Seq<B>,
         pairs: &[Pair],
+        shards: &Shards,
         device: &B::Device,
     ) -> f64 {
-        let (mut sum, mut count) = (0.0, 0);
-        for pairs in pairs.chunks(CHUNK) {
-            let batch = self.tokens(pairs);
-            let rows = 0..pairs.len();
-            let sum_of = loss(
+        let chunks: Vec<&[Pair]> = pairs.chunks(CHUNK).collect();
+        let parts = shards.map(chunks.len(), |chunk| {
+            let batch = self.tokens(chunks[chunk]);
+            let rows = 0..chunks[chunk].len();
+            let sum = loss(
                 logits(model, &batch, rows.clone(), None, device),
                 batch.targets.tensor(rows, device),
             );
-            sum += f64::from(host(sum_of)[0]);
-            count += batch.n_target();
-        }
-        sum / count as f64
+            (f64::from(host(sum)[0]), batch.n_target())
+        });
+        let (sums, counts): (Vec<f64>, Vec<usize>) = parts.into_iter().unzip();
+        sums.into_iter().sum::<f64>() / counts.into_iter().sum::<usize>() as f64
     }
 
     fn greedy<B: TrainBackend>(
         &self,
         model: &Seq2Seq<B>,
         pairs: &[Pair],
+        shards: &Shards,
         device: &B::Device,
     ) -> Vec<String> {
         let sources: Vec<Vec<i32>> = pairs.iter().map(|pair| self.source(pair)).collect();
-        let targets = sources
-            .chunks(CHUNK)
-            .flat_map(|sources| decode::greedy(model, sources, self.task.max_len() + 1, device));
-        targets
-            .map(|target| decoded(&target, &self.vocab))
-            .collect()
+        let chunks: Vec<&[Vec<i32>]> = sources.chunks(CHUNK).collect();
+        let targets = shards.map(chunks.len(), |chunk| {
+            decode::greedy(model, chunks[chunk], self.task.max_len() + 1, device)
+        });
+        let targets = targets.iter().flatten();
+        targets.map(|target| decoded(target, &self.vocab)).collect()
     }
 }
 
@@ -342,64 +344,57 @@ impl<B: TrainBackend> Problem<B> for Translator {
     }
 
     fn evaluate(&self, model: &Self::Plain, shards: &Shards, device: &B::Device) -> (f64, String) {
-        shards.serial(|| {
-            // decoding is slower than scoring: a part says enough while training
-            let pairs = &self.dev[..self.dev.len().min(2 * CHUNK)];
-            let answers = self.greedy(model, pairs, device);
-            let (exact, errors) = accuracy(pairs, &answers);
-            let mut text = format!(
-                "dev: {:.1} % exact, {:.2} % character errors",
-                100.0 * exact,
-                100.0 * errors
-            );
-            for (pair, answer) in pairs.iter().zip(&answers).take(SHOWN) {
-                text += &format!("\n{} -> {answer}", pair.source);
-            }
-            (self.loss_of(model, &self.dev, device), text)
-        })
+        // decoding is slower than scoring: a part says enough while training
+        let pairs = &self.dev[..self.dev.len().min(2 * CHUNK)];
+        let answers = self.greedy(model, pairs, shards, device);
+        let (exact, errors) = accuracy(pairs, &answers);
+        let mut text = format!(
+            "dev: {:.1} % exact, {:.2} % character errors",
+            100.0 * exact,
+            100.0 * errors
+        );
+        for (pair, answer) in pairs.iter().zip(&answers).take(SHOWN) {
+            text += &format!("\n{} -> {answer}", pair.source);
+        }
+        (self.loss_of(model, &self.dev, shards, device), text)
     }
 
     fn conclude(&self, model: &Self::Plain, shards: &Shards, device: &B::Device) -> String {
-        shards.serial(|| {
-            let answers = self.greedy(model, &self.val, device);
-            let (exact, errors) = accuracy(&self.val, &answers);
-            let copies: Vec<String> = self.val.iter().map(|pair| pair.source.clone()).collect();
-            let (_, copied) = accuracy(&self.val, &copies);
-            let few = &self.val[..self.val.len().min(BEAM_PAIRS)];
-            let beamed: Vec<String> = few
-                .iter()
-                .map(|pair| {
-                    let source = self.source(pair);
-                    let max_len = self.task.max_len() + 1;
-                    let target = decode::beam(model, &source, BEAM, max_len, device);
-                    decoded(&target, &self.vocab)
-                })
-                .collect();
-            let (beam_exact, beam_errors) = accuracy(few, &beamed);
-            let (few_exact, few_errors) = accuracy(few, &answers[..few.len()]);
-            let mut text = String::new();
-            for (pair, answer) in self.val.iter().zip(&answers).take(10) {
-                text += &format!("{}\n -> {answer}\n", pair.source);
-            }
-            text += &format!(
-                "val: {:.2} % of {} strings exact, {:.2} % character errors (copying the source: \
+        let answers = self.greedy(model, &self.val, shards, device);
+        let (exact, errors) = accuracy(&self.val, &answers);
+        let copies: Vec<String> = self.val.iter().map(|pair| pair.source.clone()).collect();
+        let (_, copied) = accuracy(&self.val, &copies);
+        let few = &self.val[..self.val.len().min(BEAM_PAIRS)];
+        let beamed: Vec<String> = shards.map(few.len(), |i| {
+            let source = self.source(&few[i]);
+            let max_len = self.task.max_len() + 1;
+            let target = decode::beam(model, &source, BEAM, max_len, device);
+            decoded(&target, &self.vocab)
+        });
+        let (beam_exact, beam_errors) = accuracy(few, &beamed);
+        let (few_exact, few_errors) = accuracy(few, &answers[..few.len()]);
+        let mut text = String::new();
+        for (pair, answer) in self.val.iter().zip(&answers).take(10) {
+            text += &format!("{}\n -> {answer}\n", pair.source);
+        }
+        text += &format!(
+            "val: {:.2} % of {} strings exact, {:.2} % character errors (copying the source: \
                  {:.2} %), {:.4} nats per token",
-                100.0 * exact,
-                self.val.len(),
-                100.0 * errors,
-                100.0 * copied,
-                self.loss_of(model, &self.val, device)
-            );
-            text += &format!(
-                "\nfirst {} of them: greedy {:.1} % exact, {:.2} % errors; beam of {BEAM} {:.1} % \
+            100.0 * exact,
+            self.val.len(),
+            100.0 * errors,
+            100.0 * copied,
+            self.loss_of(model, &self.val, shards, device)
+        );
+        text += &format!(
+            "\nfirst {} of them: greedy {:.1} % exact, {:.2} % errors; beam of {BEAM} {:.1} % \
                  exact, {:.2} % errors",
-                few.len(),
-                100.0 * few_exact,
-                100.0 * few_errors,
-                100.0 * beam_exact,
-                100.0 * beam_errors
-            );
-            text
-        })
+            few.len(),
+            100.0 * few_exact,
+            100.0 * few_errors,
+            100.0 * beam_exact,
+            100.0 * beam_errors
+        );
+        text
     }
 }
