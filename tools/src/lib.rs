@@ -4,6 +4,7 @@ pub mod elf;
 pub mod input;
 pub mod paths;
 pub mod report;
+pub mod stand_in;
 pub mod uf2;
 
 use std::num::{IntErrorKind, ParseIntError};

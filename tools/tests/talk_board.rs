@@ -10,17 +10,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use app::frames::{FRAME_BYTES, Message, Request, VERSION, encode};
-use app::{Board, Chip, Memory};
 use checkpoint::AlignedBytes;
 use common::{Folder, printed, refused};
-use embedded_hal::digital::OutputPin;
 use embedded_io::{Read, ReadReady, Write};
-use runtime::Model;
 use serde_json::Value;
 use serial2::SerialPort;
+use tools::stand_in::serve;
 
 const EXPORT: &str = env!("CARGO_BIN_EXE_export");
 const TALK: &str = env!("CARGO_BIN_EXE_talk");
@@ -54,14 +52,7 @@ impl OnPty {
             ended: Arc::clone(&ended),
         };
         let board = thread::spawn(move || {
-            let words = Model::from_bytes(&blob).unwrap().state_words();
-            let board = Board {
-                name: "stand-in",
-                serial: line,
-                led: NoLed,
-                chip: Clock(Instant::now()),
-            };
-            app::run(board, &blob, &mut Memory::new(), &mut vec![0; words]);
+            serve("stand-in", line, &blob, Some(77 << 32));
         });
         Self {
             port,
@@ -129,38 +120,6 @@ impl Write for Line {
 
     fn flush(&mut self) -> Result<(), Infallible> {
         Ok(())
-    }
-}
-
-struct NoLed;
-
-impl embedded_hal::digital::ErrorType for NoLed {
-    type Error = Infallible;
-}
-
-impl OutputPin for NoLed {
-    fn set_low(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn set_high(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-}
-
-struct Clock(Instant);
-
-impl Chip for Clock {
-    fn micros(&mut self) -> u64 {
-        self.0.elapsed().as_micros() as u64
-    }
-
-    fn core_hz(&self) -> u32 {
-        0
-    }
-
-    fn entropy(&mut self) -> Option<u64> {
-        Some(77 << 32)
     }
 }
 
@@ -352,6 +311,97 @@ fn a_board_that_was_left_in_its_frames_is_taken_back() {
         objects(&said)
             .iter()
             .any(|object| object["event"] == "done"),
+        "{said}"
+    );
+}
+
+/// Reads a terminal until `text` comes and returns everything up to it.
+fn until(terminal: &SerialPort, text: &str) -> String {
+    let mut seen = Vec::new();
+    let mut byte = [0];
+    while !seen.ends_with(text.as_bytes()) {
+        let read = terminal.read(&mut byte);
+        assert!(
+            read.is_ok(),
+            "{read:?} after {:?}, expected {text:?}",
+            String::from_utf8_lossy(&seen)
+        );
+        seen.push(byte[0]);
+    }
+    String::from_utf8(seen).unwrap()
+}
+
+/// Types at a terminal in which `talk` runs, a prompt that is answered by `known` first, and returns what
+/// it shows.
+fn at_a_terminal(folder: &Folder, no_color: &str, known: &str) -> String {
+    let (mut far, near) = SerialPort::pair().unwrap();
+    far.set_read_timeout(Duration::from_secs(60)).unwrap();
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", near.as_raw_fd())).unwrap();
+    let terminal = || {
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).open(&path).unwrap()
+    };
+    let mut talk = Command::new(TALK)
+        .args(["--blob", "good.bin", "--len", "9", "--seed", "3"])
+        .current_dir(&folder.path)
+        .env("TERM", "xterm")
+        .env("HOME", &folder.path)
+        .env("NO_COLOR", no_color)
+        .stdin(terminal())
+        .stdout(terminal())
+        .stderr(terminal())
+        .spawn()
+        .unwrap();
+    until(&far, "(Ctrl-C stops a text, Ctrl-D ends)");
+    // Edited as a line is: the cursor goes back, a character is deleted, another typed.
+    let edited = b"RXMEO:\x1b[D\x1b[D\x1b[D\x1b[D\x7fO\r";
+    let mut seen = until(&far, "> ");
+    for (line, answer) in [
+        (&edited[..], known),
+        (b"/stats\r", "resets since power"),
+        (b"/len 0\r", "found \"0\")"),
+    ] {
+        far.write_all(line).unwrap();
+        seen += &until(&far, answer);
+        seen += &until(&far, "\n");
+        seen += &until(&far, "> ");
+    }
+    far.write_all(b"\x04").unwrap();
+    assert!(talk.wait().unwrap().success());
+    seen
+}
+
+#[test]
+fn a_person_edits_lines_and_sees_notes_in_colour() {
+    let folder = exported("talk-terminal");
+    let known = printed(&folder.run(
+        TALK,
+        &["--blob", "good.bin", "--len", "9", "--seed", "3", "ROMEO:"],
+    ));
+    let (text, hash) = known.rsplit_once("\n(").unwrap();
+    let hash = hash.trim_end_matches(")\n");
+    let seen = at_a_terminal(&folder, "", text);
+    assert!(seen.contains(hash), "{seen:?}");
+    let note = "\x1b[33m(/len takes a whole number";
+    assert!(seen.contains(note), "{seen:?}");
+    let history = std::fs::read_to_string(folder.path.join(".chapbook_history")).unwrap();
+    assert!(history.contains("ROMEO:\n/stats\n/len 0\n"), "{history}");
+    let plain = at_a_terminal(&folder, "1", text);
+    assert!(!plain.contains("\x1b[33m"), "{plain:?}");
+}
+
+#[test]
+#[ignore = "needs QEMU"]
+fn an_emulated_board_holds_the_conversation_and_makes_the_hosts_text() {
+    let folder = exported("talk-emulate");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conversation.txt");
+    let board = ["--emulate", "qemu", "--blob", "good.bin"];
+    let said = printed(&folder.run(TALK, &[&board[..], &["--script", script]].concat()));
+    assert!(said.ends_with("14 turns as expected\n"), "{said}");
+    let replay = ["--replay", "--len", "20", "--seed", "8", r"ROMEO:\n"];
+    let said = printed(&folder.run(TALK, &[&board[..], &replay].concat()));
+    assert!(
+        said.contains("(the same on this machine: seed 8, 20 characters"),
         "{said}"
     );
 }

@@ -4,38 +4,24 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use app::{Board, Chip, Memory};
 use checkpoint::AlignedBytes;
-use embedded_hal::digital::{ErrorType as PinError, OutputPin};
 use embedded_io::{ErrorType, Read, ReadReady, Write};
 use parity::emulators::Chat;
-use runtime::Model;
-
-/// RAM for a model whose shape is not known, in words.
-const STATE_WORDS: usize = 1 << 20;
-/// How often a board that waits looks at its line.
-const NAP: Duration = Duration::from_millis(1);
+use tools::stand_in::{NAP, serve};
 
 /// Boots the REPL with this blob; it ends with the conversation.
 pub(crate) fn boot(blob: AlignedBytes) -> Chat {
     let (typed, receiver) = mpsc::channel();
     let (sender, said) = mpsc::channel();
     thread::spawn(move || {
-        let words = Model::from_bytes(&blob).map_or(STATE_WORDS, |model| model.state_words());
-        let board = Board {
-            name: "this machine",
-            serial: Serial {
-                receiver,
-                sender,
-                waiting: Vec::new(),
-                ended: false,
-            },
-            led: NoLed,
-            chip: Host(Instant::now()),
+        let serial = Serial {
+            receiver,
+            sender,
+            waiting: Vec::new(),
+            ended: false,
         };
-        app::run(board, &blob, &mut Memory::new(), &mut vec![0; words]);
+        serve("this machine", serial, &blob, None);
     });
     Chat::over(Box::new(Typist(typed)), Listener(said, Vec::new()))
 }
@@ -87,40 +73,6 @@ impl Write for Serial {
 
     fn flush(&mut self) -> Result<(), Infallible> {
         Ok(())
-    }
-}
-
-struct NoLed;
-
-impl PinError for NoLed {
-    type Error = Infallible;
-}
-
-impl OutputPin for NoLed {
-    fn set_low(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn set_high(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-}
-
-/// The clock of this machine.
-struct Host(Instant);
-
-impl Chip for Host {
-    fn micros(&mut self) -> u64 {
-        self.0.elapsed().as_micros() as u64
-    }
-
-    /// Not known, so cycles are not shown.
-    fn core_hz(&self) -> u32 {
-        0
-    }
-
-    fn idle(&mut self) {
-        thread::sleep(NAP);
     }
 }
 
