@@ -9,9 +9,10 @@ use gpt::params;
 use gpt::tables::Tables;
 use parity::budget;
 use parity::compare::{real, relative_error};
+use parity::guests::stories;
 use parity::reference::Reference;
 use parity::shapes;
-use runtime::{Config, Model, Session};
+use runtime::{Config, Kinds, Model, Session};
 
 /// Residual stream and logits after each token of a text.
 struct Activations {
@@ -135,4 +136,45 @@ fn engine_with_int4_follows_the_mathematics_of_the_same_weights() {
         largest = largest.max(relative_error(&found.logits, &exact.logits));
     }
     budget::INT4.check("logits with int4 matrices", largest);
+}
+
+/// Each token of a greedy text is the one that burn finds most probable after those before it.
+#[test]
+fn greedy_text_of_an_imported_model_is_burns() {
+    let Some(stories) = stories() else { return };
+    let blob = shapes::blob_as(&stories, Kinds::F32);
+    let model = Model::from_bytes(&blob).unwrap();
+    let mut memory = vec![0; model.state_words()];
+    let mut session = Session::new(&model, &mut memory).unwrap();
+    for prompt in [
+        "The big dog",
+        "Lily wanted a red ball.\nHer mom said",
+        "7 €",
+    ] {
+        let prompt = stories.vocabulary().unwrap().encode(prompt).unwrap();
+        session.reset();
+        let mut tokens = prompt.clone();
+        for at in 0..256 {
+            let logits = session.feed(tokens[at]).unwrap();
+            if at + 1 == tokens.len() {
+                tokens.push(top(logits));
+            }
+        }
+        let oracle = on_trainer(&stories, &tokens[..256]);
+        for (at, logits) in oracle.logits.iter().enumerate().skip(prompt.len() - 1) {
+            assert_eq!(tokens[at + 1], top(logits), "token {at}");
+        }
+    }
+}
+
+/// Returns the first token of the largest logit.
+fn top<T: PartialOrd>(logits: &[T]) -> u16 {
+    let larger = |best, token| {
+        if logits[token] > logits[best] {
+            token
+        } else {
+            best
+        }
+    };
+    (0..logits.len()).fold(0, larger) as u16
 }

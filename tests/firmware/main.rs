@@ -5,6 +5,7 @@
 
 mod faults;
 mod frames;
+mod guests;
 mod help;
 mod piped;
 mod sizes;
