@@ -6,6 +6,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(kernel, values(\"m0\", \"m4\", \"rv32\", \"sse2\"))");
     println!("cargo::rustc-check-cfg=cfg(armv8m)");
+    println!("cargo::rustc-check-cfg=cfg(fpu)");
     let target = env::var("TARGET").unwrap_or_default();
     let dsp = env::var_os("CARGO_FEATURE_DSP").is_some();
     let features = env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
@@ -24,6 +25,9 @@ fn main() {
         return;
     };
     println!("cargo::rustc-cfg=kernel=\"{kernel}\"");
+    if target.ends_with("hf") {
+        println!("cargo::rustc-cfg=fpu");
+    }
     if target.starts_with("thumbv8m") {
         println!("cargo::rustc-cfg=armv8m");
     }

@@ -8,8 +8,9 @@
 
    The costs are those of Arm's technical reference manuals (M0+: DDI 0484, M3: DDI 0337, M4: DDI 0439)
    and of Hazard3's table of instruction timings: memory without wait states, branches that are
-   taken, loads in a row, loads used at once, and Hazard3's one-entry branch predictor. Interrupts and
-   floating point have no costs.
+   taken, loads in a row, loads used at once, and Hazard3's one-entry branch predictor. Registers of the
+   floating-point unit cost what it takes to move them; interrupts and floating-point arithmetic have no
+   costs.
 
    Between two marks (Arm yield and sev, RISC-V slti x0, x0, 1 and 2) everything is counted; each pair
    prints a line
@@ -92,6 +93,12 @@ static void decode_thumb32(decoded *d, uint16_t h, uint16_t g) {
         int load = h & 0x10;
         d->memory = load ? LOAD : STORE;
         d->base = core == M0PLUS || load ? 2 : 1;
+        return;
+    }
+    if ((h & 0xfe00) == 0xec00 && (g & 0x0e00) == 0x0a00) {                             /* registers of the FPU */
+        if ((h & 0xffe0) == 0xec40) d->base = 2;                                        /* two at once */
+        else if ((h & 0x0120) == 0x0100) d->base = 2;                                   /* vldr, vstr */
+        else d->base = 1 + (g & 0xff);                                                  /* vldm, vstm */
         return;
     }
     int op = (h >> 4) & 7;

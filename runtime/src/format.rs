@@ -5,10 +5,11 @@
 
 use core::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::config::{Config, ConfigError};
 use crate::crc::crc32;
+use crate::header;
 use crate::kinds::Kinds;
 use crate::layout::Layout;
 use crate::tensor::{TENSOR_ALIGN, TensorId, TensorMap};
@@ -35,14 +36,13 @@ pub const MAX_GOLDEN: usize = 64;
 pub const MAX_EXPONENT: i32 = 64;
 
 /// Everything about a model that is not a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Header<'a> {
     /// Shape.
     pub config: Config,
     /// The vocabulary, see [`Vocab::from_bytes`].
     pub vocab: &'a [u8],
     /// Where the weights come from.
-    #[serde(borrow)]
     pub provenance: Provenance<'a>,
     /// What the engine must compute.
     pub golden: Golden<'a>,
@@ -52,7 +52,7 @@ pub struct Header<'a> {
 }
 
 /// Where the weights of a blob come from.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Provenance<'a> {
     /// Name of the training run.
     pub run: &'a str,
@@ -69,7 +69,7 @@ pub struct Provenance<'a> {
 }
 
 /// A self-test: tokens, and the hash of the logits that they must give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Golden<'a> {
     /// Token ids, two little-endian bytes each.
     pub prompt: &'a [u8],
@@ -265,8 +265,7 @@ pub(crate) fn parse(bytes: &[u8], oldest: u16) -> Result<Parsed<'_>, LoadError> 
     let header_bytes = header_end
         .and_then(|end| body.get(PRELUDE_LEN..end as usize))
         .ok_or(LoadError::BadHeader)?;
-    let (mut header, mut rest) =
-        postcard::take_from_bytes::<Header<'_>>(header_bytes).map_err(|_| LoadError::BadHeader)?;
+    let (mut header, mut rest) = header::read(header_bytes).ok_or(LoadError::BadHeader)?;
     if version > 1 {
         let (bits, after) = rest.split_first_chunk().ok_or(LoadError::BadHeader)?;
         header.kinds = Kinds::from_bits(u32::from_le_bytes(*bits));

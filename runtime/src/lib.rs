@@ -23,6 +23,7 @@ pub mod fixed;
 #[cfg(feature = "f32")]
 mod float;
 pub mod format;
+mod header;
 pub mod kernel;
 mod kinds;
 mod layout;

@@ -176,13 +176,29 @@ impl KvCache<'_> {
             (*k, *v) = (k_scale.0, v_scale.0);
         }
         let (start, len) = self.words(head);
-        let keys: &mut [i8] = cast_slice_mut(part_mut(self.k, start, len));
-        let mut at = NATIVE.place(slot, 0, NATIVE.row_len(self.head_dim));
-        for (col, &k) in (1..).zip(k) {
-            if let Some(place) = keys.get_mut(at) {
-                *place = narrow(k) ^ bias(K_BIASED, col - 1).cast_signed();
+        let at = NATIVE.place(slot, 0, NATIVE.row_len(self.head_dim));
+        let keys = part_mut(self.k, start, len);
+        if NATIVE.word() == 4 {
+            let words = keys.iter_mut().skip(at / 4).step_by(NATIVE.block());
+            let (fours, rest) = k.as_chunks::<4>();
+            let mut last = [0; 4];
+            for (last, &k) in last.iter_mut().zip(rest) {
+                *last = k;
             }
-            at += NATIVE.next_col(col);
+            let last = (!rest.is_empty()).then_some(&last);
+            for (word, k) in words.zip(fours.iter().chain(last)) {
+                let bytes = k.map(|k| narrow(k).cast_unsigned());
+                *word = u32::from_le_bytes(bytes) ^ if K_BIASED { 0x0080_0080 } else { 0 };
+            }
+        } else {
+            let keys: &mut [i8] = cast_slice_mut(keys);
+            let mut at = at;
+            for (col, &k) in (1..).zip(k) {
+                if let Some(place) = keys.get_mut(at) {
+                    *place = narrow(k) ^ bias(K_BIASED, col - 1).cast_signed();
+                }
+                at += NATIVE.next_col(col);
+            }
         }
         let values: &mut [i8] = cast_slice_mut(part_mut(self.v, start, len));
         let row_len = NATIVE.row_len(self.context_len);

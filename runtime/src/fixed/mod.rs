@@ -7,6 +7,8 @@ mod scale;
 mod table;
 
 pub use scale::Scale;
+#[cfg(kernel = "m4")]
+pub(crate) use table::{exp2_all, gelu_table};
 pub use table::{exp2_neg_wide, exp2_table, gelu, relu, silu, sin_cos};
 
 /// The number 1 as an activation.

@@ -25,6 +25,12 @@ pub fn exp2_table(step: u32) -> u32 {
     EXP2[step as usize % EXP2_STEPS].into()
 }
 
+/// Returns all of [`exp2_table`].
+#[cfg(kernel = "m4")]
+pub(crate) const fn exp2_all() -> &'static [u16; EXP2_STEPS] {
+    &EXP2
+}
+
 /// Returns `2^23 * 2^-d` for `d` in units of 2^-16; relative error below 1.5e-3 before the result is
 /// cut to its bits.
 #[must_use]
@@ -133,6 +139,12 @@ static SINE: Table<129, 23> = Table({
 #[must_use]
 pub const fn relu(x: i32) -> i32 {
     x & !(x >> 31)
+}
+
+/// Returns what [`gelu`] lacks to [`relu`], as [`Bump`] has it.
+#[cfg(kernel = "m4")]
+pub(crate) const fn gelu_table() -> &'static [i32; 145] {
+    &GELU.0
 }
 
 /// Returns `x * Phi(x)`, the exact GELU to 1.3e-4.

@@ -16,12 +16,12 @@
 
 use core::arch::global_asm;
 
-use super::{Vector, Weights};
+use super::{Element, Vector, Weights};
 
-// r0 weights, r1 vector, r2 words of a row, r3 sums; on the stack the end of the sums, the bytes
-// between two blocks and the start of each sum. r4 to r7 are the sums, r8 to r11 a word of each row,
-// r3 and r12 two pairs of the vector. Four steps make a turn; another number of them enters in the
-// middle, at an address computed once.
+// r0 weights, r1 vector, r2 words of a row, r3 sums; on the stack the end of the sums, the shift of the
+// sums (biased) or the bytes between two blocks, and the start of each sum. r4 to r7 are the sums, r8 to
+// r11 a word of each row, r3 and r12 two pairs of the vector. Several steps make a turn; another number
+// of them enters in the middle, at an address computed once.
 global_asm!(
     #[cfg(armv8m)]
     ".cpu cortex-m33",
@@ -45,8 +45,16 @@ global_asm!(
     "\\row r6, r10",
     "\\row r7, r11",
     ".endm",
-    // step_len: bytes of a step. biased: sums are 256 times too large, and lr is free for their place.
-    ".macro chapbook_m4_sums name, row, step_len, biased",
+    ".macro chapbook_m4_block",
+    "ldm sp, {{r1, r2, r4, r12}}",
+    "mov r5, r4",
+    "mov r6, r4",
+    "mov r7, r4",
+    "bx r12",
+    ".endm",
+    // steps: those of a turn, step_len: bytes of a step. biased: sums are too large, and lr is free
+    // for their place.
+    ".macro chapbook_m4_sums name, row, steps, step_len, biased",
     ".section .text.\\name, \"ax\"",
     ".balign 4",
     ".global \\name",
@@ -55,54 +63,56 @@ global_asm!(
     "\\name:",
     "push {{r4-r11, lr}}",
     "ldr r4, [sp, #44]",
-    "rsb r5, r2, #0",
-    "and r5, r5, #3",
-    "mov r6, #\\step_len",
+    "add r2, r2, #\\steps - 1",
+    "mov r5, #\\steps",
+    "udiv r6, r2, r5",
+    "mls r2, r5, r6, r2",
+    "rsb r2, r2, #\\steps - 1",
+    "mov r5, #\\step_len",
     "adr r12, 2f",
-    "mla r12, r5, r6, r12",
+    "mla r12, r2, r5, r12",
     "add r12, r12, #1",
-    "add r2, r2, #3",
-    "lsr r2, r2, #2",
+    "mov r2, r6",
     "push {{r3}}",
     "push {{r1, r2, r4, r12}}",
     "mov lr, r3",
-    // sp: vector, turns, start, entry, sums, 9 saved registers, end, gap, start
-    "1:",
-    "ldm sp, {{r1, r2, r4, r12}}",
-    "mov r5, r4",
-    "mov r6, r4",
-    "mov r7, r4",
-    "bx r12",
+    // sp: vector, turns, start, entry, sums, 9 saved registers, end, shift or gap, start
+    "chapbook_m4_block",
     ".balign 4",
     "2:",
+    ".rept \\steps",
     "chapbook_m4_step \\row",
-    "chapbook_m4_step \\row",
-    "chapbook_m4_step \\row",
-    "chapbook_m4_step \\row",
+    ".endr",
     "subs r2, r2, #1",
     "bne 2b",
     ".if \\biased",
-    "asr r4, r4, #8",
-    "asr r5, r5, #8",
-    "asr r6, r6, #8",
-    "asr r7, r7, #8",
+    "ldr r2, [sp, #56]",
+    "ldr r3, [sp, #60]",
+    "asr r4, r4, r3",
+    "asr r5, r5, r3",
+    "asr r6, r6, r3",
+    "asr r7, r7, r3",
     "stm lr!, {{r4-r7}}",
     ".else",
     "ldr lr, [sp, #16]",
+    "ldr r2, [sp, #56]",
+    "ldr r3, [sp, #60]",
     "stm lr!, {{r4-r7}}",
     "str lr, [sp, #16]",
-    ".endif",
-    "ldrd r2, r3, [sp, #56]",
     "add r0, r0, r3",
+    ".endif",
     "cmp lr, r2",
-    "bne 1b",
+    "beq 3f",
+    "chapbook_m4_block",
+    "3:",
     "add sp, sp, #20",
     "pop {{r4-r11, pc}}",
     ".size \\name, . - \\name",
     ".endm",
-    "chapbook_m4_sums chapbook_m4_plain, chapbook_m4_plain_row, 72, 0",
-    "chapbook_m4_sums chapbook_m4_biased, chapbook_m4_biased_row, 56, 1",
+    "chapbook_m4_sums chapbook_m4_plain, chapbook_m4_plain_row, 4, 72, 0",
+    "chapbook_m4_sums chapbook_m4_biased, chapbook_m4_biased_row, 4, 56, 1",
     ".purgem chapbook_m4_sums",
+    ".purgem chapbook_m4_block",
     ".purgem chapbook_m4_step",
     ".purgem chapbook_m4_biased_row",
     ".purgem chapbook_m4_plain_row",
@@ -144,65 +154,67 @@ global_asm!(
     "pop {{r4-r7, pc}}",
     ".size chapbook_m4_pair_biased, . - chapbook_m4_pair_biased",
     ".purgem chapbook_m4_pair",
-    // r0 halves of the vector, r1 pairs, r2 words of four elements, at least 1.
-    ".section .text.chapbook_m4_pair_wide, \"ax\"",
-    ".balign 4",
-    ".global chapbook_m4_pair_wide",
-    ".type chapbook_m4_pair_wide, %function",
-    ".thumb_func",
-    "chapbook_m4_pair_wide:",
-    "push {{r4-r6, lr}}",
-    "1:",
-    "ldr r3, [r0]",
-    "ldr r4, [r0, #4]",
-    "adds r0, r0, #8",
-    "pkhbt r5, r3, r4, lsl #16",
-    "pkhtb r6, r4, r3, asr #16",
-    "stm r1!, {{r5, r6}}",
-    "subs r2, r2, #1",
-    "bne 1b",
-    "pop {{r4-r6, pc}}",
-    ".size chapbook_m4_pair_wide, . - chapbook_m4_pair_wide",
     ".text",
 );
 
+#[cfg(fpu)]
+global_asm!(
+    #[cfg(armv8m)]
+    ".cpu cortex-m33",
+    ".fpu fpv4-sp-d16",
+    include_str!("m4_short.s"),
+    options(raw)
+);
+
 /// Computes blocks of four sums from `out` up to `end`; there is one at least, and `words` is 1 at
-/// least.
+/// least. The last but one argument is the gap between two blocks or, of a biased matrix, whose sums
+/// are 256 times too large, the shift to the right at the end.
 type Kernel = unsafe extern "C" fn(
     w: *const u32,
     x: *const u32,
     words: usize,
     out: *mut i32,
     end: *const i32,
-    gap: usize,
+    gap_or_right: usize,
     start: i32,
 );
 
+macro_rules! kernels {
+    ($($(#[$attribute:meta])* $name:ident)*) => {
+        unsafe extern "C" {
+            $($(#[$attribute])* fn $name(
+                w: *const u32,
+                x: *const u32,
+                words: usize,
+                out: *mut i32,
+                end: *const i32,
+                gap_or_right: usize,
+                start: i32,
+            );)*
+        }
+    };
+}
+kernels! {
+    chapbook_m4_plain
+    chapbook_m4_biased
+    /// Takes a biased matrix of at most 12 words.
+    #[cfg(fpu)]
+    chapbook_m4_short
+}
+
+/// Words of the vector that the registers of the floating-point unit hold.
+#[cfg(fpu)]
+const SHORT_LANES: usize = 24;
+
 unsafe extern "C" {
-    fn chapbook_m4_plain(
-        w: *const u32,
-        x: *const u32,
-        words: usize,
-        out: *mut i32,
-        end: *const i32,
-        gap: usize,
-        start: i32,
-    );
-    fn chapbook_m4_biased(
-        w: *const u32,
-        x: *const u32,
-        words: usize,
-        out: *mut i32,
-        end: *const i32,
-        gap: usize,
-        start: i32,
-    );
     /// Writes `2 * words` words of pairs for a biased matrix; returns 256 times the sum of the
     /// elements in even places.
     fn chapbook_m4_pair_biased(x: *const i8, lanes: *mut u32, words: usize) -> i32;
-    /// Writes `2 * words` words of pairs; `words` is at least 1.
-    fn chapbook_m4_pair_wide(x: *const i16, lanes: *mut u32, words: usize);
 }
+
+/// Columns up to which a biased row has room for half of what is cut: `127 * 127 * 512 + 128` is below
+/// 2^23.
+const CUT_COLS: usize = 512;
 
 /// Computes the sums; `None` when the lengths do not agree.
 pub(super) fn sums(
@@ -211,32 +223,77 @@ pub(super) fn sums(
     lanes: &mut [u32],
     out: &mut [i32],
 ) -> Option<()> {
-    let words = x.len().div_ceil(4);
-    let lanes = lanes.get_mut(..2 * words)?;
-    let (kernel, start): (Kernel, i32) = match (x, w.biased) {
-        (Vector::Int8(x), true) => (chapbook_m4_biased, pair_biased(x, lanes)),
-        (Vector::Int8(x), false) => {
+    match x {
+        Vector::Int8(x) if w.biased => biased(w, x, 0, lanes, out),
+        Vector::Int8(x) => {
+            let lanes = lanes.get_mut(..2 * x.len().div_ceil(4))?;
             pair(x, lanes);
-            (chapbook_m4_plain, 0)
+            blocks(chapbook_m4_plain, w, lanes, None, 0, out)
         }
-        (Vector::Int16(x), false) => {
-            pair_wide(x, lanes);
-            (chapbook_m4_plain, 0)
+        Vector::Int16(_) if w.biased => None,
+        Vector::Int16(x) => {
+            let x = bytemuck::try_cast_slice(x).ok()?;
+            blocks(chapbook_m4_plain, w, x, None, 0, out)
         }
-        (Vector::Int16(_), true) => return None,
-    };
-    super::for_blocks(w, words, out, |call| {
+    }
+}
+
+/// Computes the sums of a biased matrix, cut to the nearest; `None` when it is none.
+pub(super) fn sums_cut(
+    w: &Weights<'_>,
+    x: &[Element],
+    cut: u32,
+    lanes: &mut [u32],
+    out: &mut [i32],
+) -> Option<()> {
+    if !w.biased || x.len() > CUT_COLS {
+        return None;
+    }
+    biased(w, x, cut, lanes, out)
+}
+
+fn biased(
+    w: &Weights<'_>,
+    x: &[Element],
+    cut: u32,
+    lanes: &mut [u32],
+    out: &mut [i32],
+) -> Option<()> {
+    let lanes = lanes.get_mut(..2 * x.len().div_ceil(4))?;
+    // Sums wrap, so this may too.
+    let start = pair_biased(x, lanes).wrapping_add((1 << (8 + cut)) >> 1 & !0xFF);
+    #[cfg(fpu)]
+    if lanes.len() <= SHORT_LANES {
+        return blocks(chapbook_m4_short, w, lanes, Some(8 + cut), start, out);
+    }
+    blocks(chapbook_m4_biased, w, lanes, Some(8 + cut), start, out)
+}
+
+/// Runs a kernel on all rows; with a shift there is no gap between two blocks.
+#[inline(never)]
+fn blocks(
+    kernel: Kernel,
+    w: &Weights<'_>,
+    x: &[u32],
+    right: Option<u32>,
+    start: i32,
+    out: &mut [i32],
+) -> Option<()> {
+    if !x.len().is_multiple_of(2) || right.is_some() && 2 * x.len() != w.row_len {
+        return None;
+    }
+    super::for_blocks(w, x.len() / 2, out, |call| {
         // SAFETY: `for_blocks` has checked that `w` has `blocks` blocks of at least `words` words
-        // in each of four rows and `out` four sums for each of them; `lanes` has two words for
-        // each word of a row.
+        // in each of four rows and `out` four sums for each of them; `x` has two words for each
+        // word of a row, and no more of them than the kernel takes.
         unsafe {
             kernel(
                 call.w.as_ptr(),
-                lanes.as_ptr(),
+                x.as_ptr(),
                 call.words,
                 call.out.as_mut_ptr(),
                 call.out.as_ptr_range().end,
-                call.gap,
+                right.map_or(call.gap, |right| right as usize),
                 start,
             );
         }
@@ -248,20 +305,6 @@ fn pair(x: &[i8], lanes: &mut [u32]) {
     for (x, lanes) in x.chunks(4).zip(lanes.as_chunks_mut::<2>().0) {
         let [x0, x1, x2, x3] = four(x).map(i32::from);
         *lanes = [halves(x0, x2), halves(x1, x3)];
-    }
-}
-
-/// Does the same as [`pair`] with elements of 16 bits.
-fn pair_wide(x: &[i16], lanes: &mut [u32]) {
-    let (fours, rest) = x.as_chunks::<4>();
-    let (lanes, rest_lanes) = lanes.split_at_mut((2 * fours.len()).min(lanes.len()));
-    if !lanes.is_empty() {
-        // SAFETY: `x` has four elements for each two words of `lanes`.
-        unsafe { chapbook_m4_pair_wide(x.as_ptr(), lanes.as_mut_ptr(), lanes.len() / 2) };
-    }
-    if let [low, high, ..] = rest_lanes {
-        let [x0, x1, x2, x3] = four(rest).map(i32::from);
-        (*low, *high) = (halves(x0, x2), halves(x1, x3));
     }
 }
 

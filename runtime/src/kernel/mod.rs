@@ -4,6 +4,7 @@
 //! This is the only code of the crate with `unsafe` in it, in the files of the Arm cores, of x86-64 and
 //! of int4 on RV32.
 
+pub mod passes;
 mod plain;
 #[cfg(feature = "w4")]
 pub mod w4;
@@ -51,6 +52,17 @@ pub type Wide = i16;
 #[cfg(kernel = "m0")]
 pub type Wide = i32;
 
+/// Returns the place of an attention weight among those of all positions: as `smlad` takes them, on
+/// the cores that have it, in the order 0, 2, 1, 3.
+#[must_use]
+pub const fn wide_place(position: usize) -> usize {
+    if cfg!(kernel = "m4") && (position + 1) & 2 != 0 {
+        position ^ 3
+    } else {
+        position
+    }
+}
+
 /// Returns the one byte of an activation.
 #[allow(
     trivial_numeric_casts,
@@ -84,7 +96,8 @@ pub struct Weights<'a> {
 pub enum Vector<'a> {
     /// Activations within -127..=127.
     Int8(&'a [Element]),
-    /// Attention weights, at most 2^15 - 1 and not negative; not for a biased matrix.
+    /// Attention weights, at most 2^15 - 1 and not negative, at their [`wide_place`] and filled up
+    /// with zeros to the kernel's word; not for a biased matrix.
     Int16(&'a [Wide]),
 }
 
@@ -161,7 +174,31 @@ pub fn sums(w: &Weights<'_>, x: Vector<'_>, lanes: &mut [u32], out: &mut [i32]) 
         return;
     }
     let _ = lanes;
-    plain::sums(w, x, out);
+    match x {
+        // Only the cache meets these, and its layout is the kernel's.
+        #[cfg(kernel = "m4")]
+        Vector::Int16(_) => out.fill(0),
+        _ => plain::sums(w, x, out),
+    }
+}
+
+/// Computes the sums of an int8 matrix times an int8 vector, cut by `cut` bits to the nearest where
+/// the kernel does that for nothing; returns the bits that are left to cut.
+///
+/// The shapes are those of [`sums`].
+pub fn sums_cut(
+    w: &Weights<'_>,
+    x: &[Element],
+    cut: u32,
+    lanes: &mut [u32],
+    out: &mut [i32],
+) -> u32 {
+    #[cfg(kernel = "m4")]
+    if w.layout == NATIVE && native::sums_cut(w, x, cut, lanes, out).is_some() {
+        return 0;
+    }
+    sums(w, Vector::Int8(x), lanes, out);
+    cut
 }
 
 /// What one call of a kernel that takes blocks of four rows works on.

@@ -1,6 +1,6 @@
 //! The kernel that reads every layout: safe, portable and the definition of the others.
 
-use super::{Element, NATIVE, Vector, Weights};
+use super::{Element, NATIVE, Vector, Weights, wide_place};
 use crate::layout::Layout;
 
 pub(super) fn sums(w: &Weights<'_>, x: Vector<'_>, out: &mut [i32]) {
@@ -8,8 +8,12 @@ pub(super) fn sums(w: &Weights<'_>, x: Vector<'_>, out: &mut [i32]) {
         // A core with a kernel of its own comes here with another core's blob; short code does.
         (Layout::Plain, Vector::Int8(x)) if NATIVE == Layout::Plain => plain(w, x, out, dot8),
         (Layout::Plain, Vector::Int16(x)) if NATIVE == Layout::Plain => plain(w, x, out, dot16),
-        (_, Vector::Int8(x)) => any(w, x, out),
-        (_, Vector::Int16(x)) => any(w, x, out),
+        (_, Vector::Int8(x)) => any(w, x.iter().map(|&x| x.into()), out),
+        (_, Vector::Int16(x)) if wide_place(1) == 1 => any(w, x.iter().map(|&x| x.into()), out),
+        (_, Vector::Int16(x)) => {
+            let x = (0..x.len()).map(|position| x.get(wide_place(position)));
+            any(w, x.map(|x| x.map_or(0, |&x| x.into())), out);
+        }
     }
 }
 
@@ -35,9 +39,9 @@ fn dot16<T: Copy + Into<i32>>(w: &[i8], x: &[T]) -> i32 {
 }
 
 #[inline(never)]
-fn any<T: Copy + Into<i32>>(w: &Weights<'_>, x: &[T], out: &mut [i32]) {
+fn any(w: &Weights<'_>, x: impl Iterator<Item = i32> + Clone, out: &mut [i32]) {
     for (row, out) in out.iter_mut().enumerate() {
-        let products = w.row(row).zip(x).map(|(w, &x)| i32::from(w) * x.into());
+        let products = w.row(row).zip(x.clone()).map(|(w, x)| i32::from(w) * x);
         *out = products.fold(0, i32::wrapping_add);
     }
 }

@@ -108,17 +108,18 @@ impl Model<'_> {
         let (qkv, scratch) = split(state.scratch, config.qkv_dim());
         let b_qkv = self.bias(TensorId::BQkv, layer);
         let w_qkv = self.matrix(TensorId::WQkv, layer);
-        let unit = if b_qkv.is_some() {
+        let (cut, unit) = if b_qkv.is_some() {
             let linear = Finish::Linear;
             ops::matvec(&w_qkv, x_q, x_scale, b_qkv, linear, state.lanes, qkv);
-            Scale::ONE
+            (None, Scale::ONE)
         } else {
             // Each head has a scale of its own, so the sums need none before.
-            ops::sums(&w_qkv, x_q, state.lanes, qkv);
-            w_qkv.unit(x_scale)
+            let cut = ops::sums(&w_qkv, x_q, state.lanes, qkv);
+            (Some(cut), w_qkv.unit(x_scale))
         };
         let heads = Heads {
-            products: b_qkv.is_none().then_some(&w_qkv),
+            w_qkv: &w_qkv,
+            cut,
             unit,
             angles: match config.position {
                 Position::Rope => state.angles,
@@ -216,8 +217,9 @@ impl Model<'_> {
 
 /// How the heads of `w_qkv` times a vector become int8.
 struct Heads<'a> {
-    /// `w_qkv`, when the heads are bare sums.
-    products: Option<&'a Matrix<'a>>,
+    w_qkv: &'a Matrix<'a>,
+    /// When the heads are bare sums, the bits that are left to cut.
+    cut: Option<u32>,
     /// Activation units that 1 in a head stands for, once multiplied by its row.
     unit: Scale,
     /// Rotary angles; none without.
@@ -228,8 +230,8 @@ impl Heads<'_> {
     /// Quantises the head that starts at this row of `w_qkv`.
     #[inline(never)]
     fn quantize(&self, x: &mut [i32], row: usize, rotated: bool, x_q: &mut [Element]) -> HeadScale {
-        let mut max = match self.products {
-            Some(w_qkv) => ops::products(w_qkv, row, x),
+        let mut max = match self.cut {
+            Some(cut) => ops::products(self.w_qkv, row, cut, x),
             None => ops::max_magnitude(x),
         };
         let mut unit = self.unit;

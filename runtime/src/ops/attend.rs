@@ -1,10 +1,11 @@
 //! Attention of one query: rotation, scores, softmax, weighted sum.
 
 use super::MAX_HEAD_DIM;
-use super::quantize::{HeadScale, reciprocal};
-use crate::fixed::{Scale, exp2_table, leading_zeros, magnitude};
+use super::quantize::HeadScale;
+use crate::fixed::{Scale, leading_zeros, magnitude};
+use crate::kernel::passes::{self, Octaves};
 use crate::kernel::{self, Element, NATIVE, Vector, Weights, Wide};
-use crate::part::{part_mut, split};
+use crate::part::part_mut;
 
 /// Rotates the pairs (2i, 2i+1) of a head by the angle i (`RoFormer`, equation 34).
 ///
@@ -100,10 +101,9 @@ pub fn attend(
 
     // scores: [n], in units of the query's scale * 2^TOP
     kernel::sums(&past.k, Vector::Int8(q_q), scratch.lanes, scores);
-    let max = scale_scores(scores, past.k_scale);
+    let (max, largest) = passes::scale_scores(scores, past.k_scale, past.v_scale);
 
     // unnormalised softmax: [n]
-    let largest = past.v_scale.iter().fold(u16::MAX, |x, &y| x.min(y));
     let largest = HeadScale(largest).right();
     let spare = 32 - leading_zeros((n as u32 - 1) >> 9);
     // Both vectors are in units of 2^-16.
@@ -114,7 +114,13 @@ pub fn attend(
     let octaves = Octaves::new(factor.mul(unit));
     // The shift of a value's scale, which is not smaller, is added.
     let right = (8 + spare).wrapping_sub(largest);
-    let sum = weigh(scores, max, octaves, past.v_scale, right, weights);
+    // What fills the last word up.
+    if let Some(last) = weights.last_chunk_mut::<4>()
+        && NATIVE.word() == 4
+    {
+        *last = [0; 4];
+    }
+    let sum = passes::weigh(scores, max, octaves, past.v_scale, right, weights);
 
     // weighted sum of the values: [head_dim]
     kernel::sums(&past.v, Vector::Int16(weights), scratch.lanes, out);
@@ -122,86 +128,4 @@ pub fn attend(
     Scale::new(1, exponent)
         .div(Scale::new(sum, 0))
         .apply_all(out)
-}
-
-/// Multiplies products of a query with keys by the scales of the keys; returns the largest.
-#[inline(never)]
-fn scale_scores(scores: &mut [i32], k_scale: &[u16]) -> i32 {
-    let mut max = i32::MIN;
-    for (score, &k_scale) in scores.iter_mut().zip(k_scale) {
-        let k_scale = HeadScale(k_scale);
-        *score = (*score * k_scale.mantissa()) >> k_scale.right();
-        max = max.max(*score);
-    }
-    max
-}
-
-/// How the distance of a score from the largest becomes octaves in units of 2^-28.
-#[derive(Clone, Copy)]
-struct Octaves {
-    /// The distance is cut by these bits,
-    cut: u32,
-    /// at most this then, which is more than 15.7 octaves,
-    limit: u32,
-    /// and multiplied by this.
-    factor: u32,
-}
-
-impl Octaves {
-    /// `unit` is the value of 1, in octaves.
-    fn new(unit: Scale) -> Self {
-        let mantissa = unit.mantissa();
-        // Below 2^32 / (mantissa + 256), so that the product with the mantissa has 32 bits.
-        let limit = 2 * reciprocal(mantissa as usize >> 8);
-        let limit = limit - (limit >> 7) - 10;
-        let left = unit.exponent() + 28;
-        if left < 0 {
-            Self {
-                cut: left.unsigned_abs().min(31),
-                limit,
-                factor: mantissa,
-            }
-        } else {
-            let left = left.min(16);
-            Self {
-                cut: 0,
-                limit: limit >> left,
-                factor: mantissa << left,
-            }
-        }
-    }
-}
-
-/// Turns scores into weights, the scale of the values included; returns the sum without it.
-///
-/// `right` is how far a weight is shifted to the right beside the shift of its value's scale.
-#[inline(never)]
-fn weigh(
-    scores: &[i32],
-    max: i32,
-    octaves: Octaves,
-    v_scale: &[u16],
-    right: u32,
-    weights: &mut [Wide],
-) -> u32 {
-    let (weights, beyond) = split(weights, scores.len());
-    beyond.fill(0);
-    let Octaves { cut, limit, factor } = octaves;
-    let mut sum = 0;
-    for ((weight, &score), &v_scale) in weights.iter_mut().zip(scores).zip(v_scale) {
-        let distance = max.wrapping_sub(score).cast_unsigned() >> cut;
-        *weight = if distance <= limit {
-            // The distance in units of 2^-28 octaves, of which the table has 256 steps.
-            let d = distance.wrapping_mul(factor);
-            let e = exp2_table(d >> 20) >> (d >> 28);
-            sum += e;
-            let v_scale = HeadScale(v_scale);
-            // The product has 23 bits, the shift is below 32.
-            let product = e * v_scale.mantissa() as u32;
-            product.wrapping_shr(right.wrapping_add(v_scale.right())) as Wide
-        } else {
-            0
-        };
-    }
-    sum
 }

@@ -1,9 +1,11 @@
 //! A matrix of the model: its integers and the multipliers of its rows.
 
 use crate::fixed::{ONE, Scale, leading_zeros};
+#[cfg(feature = "assist")]
+use crate::kernel::Vector;
 #[cfg(feature = "w4")]
 use crate::kernel::w4::Nibbles;
-use crate::kernel::{self, Element, Vector, Weights};
+use crate::kernel::{self, Element, Weights};
 
 /// A matrix of integers with one multiplier per row: the value is
 /// `w[r, c] * multiplier[r] * 2^exponent`.
@@ -73,11 +75,25 @@ impl Factor<'_> {
     }
 
     /// Computes the sums of the matrix times a vector.
+    #[cfg(feature = "assist")]
     pub fn sums(&self, x_q: &[Element], lanes: &mut [u32], out: &mut [i32]) {
         match self {
             Self::W8(w) => kernel::sums(w, Vector::Int8(x_q), lanes, out),
             #[cfg(feature = "w4")]
             Self::W4(w) => kernel::w4::sums(w, x_q, lanes, out),
+        }
+    }
+
+    /// Computes the sums of the matrix times a vector; returns the bits of [`Self::cut`] that are
+    /// left to cut.
+    pub fn sums_cut(&self, x_q: &[Element], lanes: &mut [u32], out: &mut [i32]) -> u32 {
+        match self {
+            Self::W8(w) => kernel::sums_cut(w, x_q, self.cut(), lanes, out),
+            #[cfg(feature = "w4")]
+            Self::W4(w) => {
+                kernel::w4::sums(w, x_q, lanes, out);
+                self.cut()
+            }
         }
     }
 }

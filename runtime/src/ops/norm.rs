@@ -4,6 +4,7 @@ use super::quantize;
 use crate::config::Norm;
 use crate::fixed::{ONE, Scale, leading_zeros, magnitude, shift};
 use crate::kernel::Element;
+use crate::kernel::passes;
 
 /// A vector of 16-bit integers: the value is `values[i] * 2^exponent`.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +43,8 @@ pub fn norm(
     let n = (x.len() as u32).max(1);
 
     // 14 bits are kept, so that squares and products with the gain fit
-    let bits = x.iter().fold(0, |bits, &x| bits | magnitude(x));
-    let cut = 18_u32.saturating_sub(leading_zeros(bits));
-    let (mut sum, mut square_sum) = (0, 0_u64);
-    for &x in x {
-        let x = x >> cut;
-        sum += x;
-        square_sum += u64::from((x * x) as u32);
-    }
+    let cut = 18_u32.saturating_sub(leading_zeros(passes::norm_bits(x)));
+    let (sum, mut square_sum) = passes::norm_sums(x, cut);
     let mean = match kind {
         Norm::LayerNorm => sum / n as i32,
         Norm::RmsNorm => 0,
@@ -65,26 +60,22 @@ pub fn norm(
     let root = Scale::root(mean_square.saturating_add(eps));
 
     // numerators, in units of gain.exponent; the denominator is the root
-    let mut max = 0;
-    match bias {
-        None => {
-            for ((out, &x), &gain) in out.iter_mut().zip(x).zip(gain.values) {
-                *out = ((x >> cut) - mean) * i32::from(gain);
-                max = max.max(magnitude(*out));
-            }
-        }
+    let max = match bias {
+        None => passes::norm_products(x, cut, mean, gain.values, out),
         Some(bias) => {
             debug_assert_eq!(x.len(), bias.values.len());
             let right = gain.exponent - bias.exponent;
             let root = shift(root.mantissa() as i32, -root.exponent());
             let gains = gain.values.iter().zip(bias.values);
+            let mut max = 0;
             for ((out, &x), (&gain, &bias)) in out.iter_mut().zip(x).zip(gains) {
                 *out = (((x >> cut) - mean) * i32::from(gain))
                     .saturating_add(shift(root.saturating_mul(i32::from(bias)), right));
                 max = max.max(magnitude(*out));
             }
+            max
         }
-    }
+    };
     let scale = quantize(out, max, x_q).div(root);
     scale.shl(gain.exponent + ONE.trailing_zeros() as i32)
 }

@@ -2,6 +2,7 @@
 
 use crate::fixed::{Scale, leading_zeros, magnitude};
 use crate::kernel::Element;
+use crate::kernel::passes::narrow;
 
 /// The scale of a cached vector in 16 bits: `mantissa * 2^(TOP - right)` activation units.
 ///
@@ -77,7 +78,7 @@ fn fifteen_bits(max: u32) -> (i32, u32) {
 /// Vectors of different lengths end with the shorter one, here and below.
 pub fn quantize(x: &[i32], max: u32, x_q: &mut [Element]) -> Scale {
     if max == 0 {
-        x_q.fill(0);
+        narrow(x, 31, 0, 16, x_q);
         return Scale::ZERO;
     }
     let (exponent, scaled) = fifteen_bits(max);
@@ -88,7 +89,7 @@ pub fn quantize(x: &[i32], max: u32, x_q: &mut [Element]) -> Scale {
 }
 
 /// Returns `2^23 / mantissa`, rounded down, for the mantissas from 128 to 255.
-pub(super) fn reciprocal(mantissa: usize) -> u32 {
+pub(crate) fn reciprocal(mantissa: usize) -> u32 {
     u32::from(RECIPROCAL[mantissa % 128]) + 1
 }
 
@@ -102,35 +103,6 @@ static RECIPROCAL: [u16; 128] = {
     }
     table
 };
-
-/// Writes `x / 2^exponent * factor / 2^right`, to the nearest.
-#[inline(never)]
-fn narrow(x: &[i32], exponent: i32, factor: u32, right: u32, x_q: &mut [Element]) {
-    debug_assert_eq!(x.len(), x_q.len());
-    // |x / 2^exponent| has 15 bits, the factor 16 and a byte of result is left: 31 bits in all.
-    let half = 1 << (right - 1);
-    let step = |scaled: i32| ((scaled * factor as i32 + half) >> right) as Element;
-    if exponent > 0 {
-        by_fours(x, x_q, |x| step(x >> exponent));
-    } else {
-        for (x_q, &x) in x_q.iter_mut().zip(x) {
-            *x_q = step(x << -exponent);
-        }
-    }
-}
-
-/// Writes `f` of each element, four in a turn: loads in a row are cheaper.
-#[inline]
-fn by_fours(x: &[i32], x_q: &mut [Element], f: impl Fn(i32) -> Element) {
-    let (fours, rest) = x.as_chunks::<4>();
-    let (fours_q, rest_q) = x_q.as_chunks_mut::<4>();
-    for (x_q, &x) in fours_q.iter_mut().zip(fours) {
-        *x_q = x.map(&f);
-    }
-    for (x_q, &x) in rest_q.iter_mut().zip(rest) {
-        *x_q = f(x);
-    }
-}
 
 /// Quantises a query, key or value to int8 and returns its scale in 16 bits.
 ///
@@ -148,7 +120,7 @@ pub fn quantize_head(x: &[i32], max: u32, unit: Scale, x_q: &mut [Element]) -> H
     let (mantissa, carry) = mantissa_127((product.wrapping_sub(1) >> cut) + 1);
     let right = HeadScale::TOP - (exponent + unit.exponent() + cut + i32::from(carry));
     if max == 0 || product == 0 || right > HeadScale::LEAST {
-        x_q.fill(0);
+        narrow(x, 31, 0, 16, x_q);
         return HeadScale::ZERO;
     }
     let factor = (reciprocal(mantissa) * (unit.mantissa() >> 1)) >> 15;

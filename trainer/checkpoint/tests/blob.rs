@@ -2,7 +2,8 @@
 
 use checkpoint::quantize::{angle_steps, quantize_bias, quantize_gains, quantize_rows};
 use checkpoint::{BlobError, Checkpoint, blob, score, synthetic};
-use runtime::{Activation, Config, Kind, Model, Norm, Position, Provenance, Session, SplitMix64};
+use runtime::{Activation, Config, Kind, Kinds, Model, Norm, Position, Provenance};
+use runtime::{Session, SplitMix64, TensorId};
 
 const TINY: Config = Config {
     n_layer: 2,
@@ -243,4 +244,97 @@ fn weights_that_do_not_fit_are_named() {
     assert_eq!(error, BlobError::Unexpected("layers.0.w_qkv".to_string()));
     let error = refused(&|checkpoint| checkpoint.vocab.pop().map(drop).unwrap());
     assert!(matches!(error, BlobError::Load(_)), "{error}");
+}
+
+/// Runs the model that these changes of a checkpoint give, and returns its last logits.
+fn logits_of(kinds: Kinds, change: impl Fn(&str, &mut [f32])) -> Vec<i32> {
+    let config = Config {
+        d_model: 16,
+        d_ff: 24,
+        ..TINY
+    };
+    let mut checkpoint = synthetic::checkpoint(config, 3);
+    for tensor in checkpoint.ema.iter_mut().chain(&mut checkpoint.weights) {
+        // The name without its layer.
+        let name = tensor.name.rsplit('.').next().unwrap_or_default();
+        change(name, &mut tensor.data);
+    }
+    let weights = checkpoint.deployed();
+    let blob = blob::write_as(&config, kinds, &checkpoint.vocab, weights, provenance()).unwrap();
+    let model = Model::from_bytes(&blob.bytes).unwrap();
+    let mut state = vec![0; model.state_words()];
+    let mut session = Session::new(&model, &mut state).unwrap();
+    session.self_test().unwrap();
+    for token in 0..11 {
+        session.feed(token).unwrap();
+    }
+    session.logits().to_vec()
+}
+
+fn every_kind() -> [Kinds; 2] {
+    let w4 = Kinds::W8.with(TensorId::WUp, Kind::W4 { group: 8 });
+    let w4 = w4.and_then(|kinds| kinds.with(TensorId::WOut, Kind::W4 { group: 8 }));
+    [Kinds::W8, w4.unwrap()]
+}
+
+#[test]
+fn an_all_zero_row_gives_zero_and_an_all_zero_group_changes_no_other() {
+    for kinds in every_kind() {
+        let before = logits_of(kinds, |_, _| {});
+        // The second row of the head; the first group of its third row.
+        let after = logits_of(kinds, |name, data| match name {
+            "w_out" => {
+                data[16..32].fill(0.0);
+                data[32..40].fill(0.0);
+            }
+            "b_out" => data[1] = 0.0,
+            _ => {}
+        });
+        assert_eq!(after[1], 0);
+        assert_ne!(after[2], before[2]);
+        assert_eq!((after[0], &after[3..]), (before[0], &before[3..]));
+        // A matrix of zeros alone leaves the biases.
+        let after = logits_of(kinds, |name, data| match name {
+            "w_out" => data.fill(0.0),
+            "b_out" => data.fill(0.25),
+            _ => {}
+        });
+        assert!(after.iter().all(|&logit| logit == 1 << 14), "{after:?}");
+    }
+}
+
+#[test]
+fn a_denormal_scale_counts_as_zero() {
+    for kinds in every_kind() {
+        let zeros = logits_of(kinds, |name, data| match name {
+            "w_out" | "w_up" => data.fill(0.0),
+            _ => {}
+        });
+        for scale in [1e-38, f32::MIN_POSITIVE / 8.0, f32::from_bits(1)] {
+            let found = logits_of(kinds, |name, data| match name {
+                "w_out" | "w_up" => data.iter_mut().for_each(|x| *x *= scale),
+                _ => {}
+            });
+            assert_eq!(found, zeros, "{scale}");
+        }
+    }
+}
+
+#[test]
+fn a_saturating_activation_stays_at_its_end() {
+    for kinds in every_kind() {
+        // 2^15 is the end of the activations; the head's bias adds to it.
+        for (scale, end) in [(1e6, i32::MAX), (-1e6, i32::MIN)] {
+            let found = logits_of(kinds, |name, data| match name {
+                "w_out" => data.fill(0.0),
+                "b_out" => data.fill(scale),
+                // The residual stream, hidden layer and values far beyond their ends.
+                "w_embed" | "w_up" | "w_down" | "w_qkv" | "w_o" => {
+                    data.iter_mut().for_each(|x| *x *= 1e6);
+                }
+                _ => {}
+            });
+            assert!(found.iter().all(|&logit| logit == end), "{found:?}");
+        }
+    }
 }

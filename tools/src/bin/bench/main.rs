@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use checkpoint::{AlignedBytes, blob, int4, runs, synthetic, write_durably};
 use clap::Parser;
-use runtime::{Activation, Config, Kinds, LogitsHash, Model, Norm, Position, Provenance, Session};
+use runtime::{
+    Activation, Config, Kinds, LogitsHash, Model, Norm, Position, Provenance, Session, TensorId,
+};
 
 use emulator::{CORES, Core, Run};
 use table::{Kernel, Row, Table};
@@ -183,15 +185,14 @@ fn write_peer(path: &Path, kinds: Kinds) -> anyhow::Result<()> {
 }
 
 fn kernel_rows(core: &Core, run: &Run) -> anyhow::Result<Vec<Kernel>> {
-    let [matrix, keys, values, w4] = &run.regions[..] else {
-        bail!("{}: expected four regions of kernels", core.name);
+    let [matrix, values, w4] = &run.regions[..] else {
+        bail!("{}: expected three regions of kernels", core.name);
     };
     let per_mac = |region: &emulator::Region| region.cycles as f64 / KERNEL_MAC;
     Ok(vec![Kernel {
         core: core.name,
         floor: core.floor,
         matrix: per_mac(matrix),
-        keys: per_mac(keys),
         values: per_mac(values),
         floor_w4: core.floor_w4,
         w4: per_mac(w4),
@@ -232,6 +233,7 @@ fn speed_rows(name: &str, model: &Model<'_>, core: &Core, run: &Run) -> anyhow::
                 cycles: region.cycles,
                 mac,
                 ratio: region.cycles as f64 / (core.floor * mac as f64),
+                flash_len: flash_len(model),
                 ram_len: run.ram_len,
                 code_len: run.code_len,
             }
@@ -250,6 +252,20 @@ fn features(model: &Model<'_>) -> &'static str {
         (false, true) => "byte-pair",
         (true, true) => "w4,byte-pair",
     }
+}
+
+/// Returns the bytes of tensors that a character reads: all, but of tables only a row.
+fn flash_len(model: &Model<'_>) -> u64 {
+    let tensors = model.tensors().map(|tensor| {
+        let table = tensor.id == TensorId::WEmbed && !model.config().tied;
+        let rows = if table || tensor.id == TensorId::WPos {
+            tensor.rows
+        } else {
+            1
+        };
+        u64::from(tensor.len / rows)
+    });
+    tensors.sum()
 }
 
 /// Returns the logits hash of the text that the program `speed` feeds.

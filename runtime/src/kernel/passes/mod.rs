@@ -1,0 +1,98 @@
+//! What runs over the elements of a vector between two matrices.
+//!
+//! The functions of `plain` are the definition; the cores with the DSP extension have each of them in
+//! assembly as well, four elements at a time, with the same results.
+
+pub mod plain;
+
+#[cfg(kernel = "m4")]
+mod m4;
+
+#[cfg(kernel = "m4")]
+use m4 as native;
+#[cfg(not(kernel = "m4"))]
+use plain as native;
+
+use super::{Element, Wide};
+
+pub use plain::{Finish, Octaves, Rescale};
+
+/// Multiplies sums by the multipliers of their rows; returns the largest
+/// [`magnitude`](crate::fixed::magnitude).
+///
+/// # Numerics
+///
+/// `sums[r] = round(sums[r] / 2^cut) * multiplier[r]`; the product has 31 bits.
+#[inline]
+pub fn products(sums: &mut [i32], multiplier: &[u16], cut: u32) -> u32 {
+    native::products(sums, multiplier, cut)
+}
+
+/// Replaces sums by activations and a function of them; returns the largest
+/// [`magnitude`](crate::fixed::magnitude).
+#[inline]
+pub fn rescale(sums: &mut [i32], multiplier: &[u16], by: Rescale, finish: Finish) -> u32 {
+    native::rescale(sums, multiplier, by, finish)
+}
+
+/// Adds sums, as activations, to `x`; saturates. The sums are scratch afterwards.
+#[inline]
+pub fn rescale_add(sums: &mut [i32], multiplier: &[u16], by: Rescale, x: &mut [i32]) {
+    native::rescale_add(sums, multiplier, by, x);
+}
+
+/// Writes `x / 2^exponent * factor / 2^right`, to the nearest; the division by `2^exponent` rounds
+/// down.
+///
+/// `x / 2^exponent` has 15 bits and a sign, `factor` 16, the result seven and a sign; `right` is
+/// within 1..=31. Vectors of different lengths end with the shorter one.
+#[inline]
+pub fn narrow(x: &[i32], exponent: i32, factor: u32, right: u32, x_q: &mut [Element]) {
+    native::narrow(x, exponent, factor, right, x_q);
+}
+
+/// Returns the bits that any [`magnitude`](crate::fixed::magnitude) has.
+#[inline]
+#[must_use]
+pub fn norm_bits(x: &[i32]) -> u32 {
+    native::norm_bits(x)
+}
+
+/// Returns the sum of `x / 2^cut`, rounded down to 14 bits and a sign each, and that of the squares.
+#[inline]
+#[must_use]
+pub fn norm_sums(x: &[i32], cut: u32) -> (i32, u64) {
+    native::norm_sums(x, cut)
+}
+
+/// Writes `(x / 2^cut - mean) * gain`, see [`norm_sums`]; returns the largest
+/// [`magnitude`](crate::fixed::magnitude).
+#[inline]
+pub fn norm_products(x: &[i32], cut: u32, mean: i32, gain: &[i16], out: &mut [i32]) -> u32 {
+    native::norm_products(x, cut, mean, gain, out)
+}
+
+/// Multiplies the products of a query with keys by the scales of the keys, each a
+/// [`HeadScale`](crate::ops::HeadScale); returns the largest, and the smallest of `v_scale`.
+#[inline]
+pub fn scale_scores(scores: &mut [i32], k_scale: &[u16], v_scale: &[u16]) -> (i32, u16) {
+    native::scale_scores(scores, k_scale, v_scale)
+}
+
+/// Turns scores, of which `max` is the largest, into weights with the scale of their value in them;
+/// returns the sum of the weights without it.
+///
+/// `right` is how far a weight is shifted to the right beside the shift of its value's scale. Weights
+/// lie at their [`wide_place`](super::wide_place); `weights` has as many elements as scores or, where
+/// the kernel's words have four, up to three more, which are to be zeros.
+#[inline]
+pub fn weigh(
+    scores: &[i32],
+    max: i32,
+    octaves: Octaves,
+    v_scale: &[u16],
+    right: u32,
+    weights: &mut [Wide],
+) -> u32 {
+    native::weigh(scores, max, octaves, v_scale, right, weights)
+}
