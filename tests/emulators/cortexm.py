@@ -40,7 +40,7 @@ SYSTEM = 0xE000E000
 HARD_FAULT, PENDSV, SYSTICK, FIRST_IRQ = 3, 14, 15, 16
 # Looks at the clock in one slice that computing takes at most.
 LOOKS = 16
-WFI = b"\x30\xbf"
+WFI, YIELD = b"\x30\xbf", b"\x10\xbf"
 # Unicorn's numbers of what reaches its interrupt hook.
 BREAKPOINT, EXCEPTION_RETURN = 7, 8
 STACKED = [
@@ -279,17 +279,28 @@ class Machine:
         try:
             self.uc.emu_start(self.pc, 0, count=SLICE)
         except UcError:
-            self.fault = True
+            # Unicorn takes the hint that a loop only waits for an invalid instruction.
+            if self.before_pc() != YIELD:
+                self.fault = True
+            else:
+                self.now = max(self.now + PART, self.next_event())
         self.pc = self.uc.reg_read(arm.UC_ARM_REG_PC)
-        if self.fault:
+        if self.fault or self.before_pc() == YIELD:
             return False
         # An exception must not come within a block of IT, whose state is not stacked here.
         while self.uc.reg_read(arm.UC_ARM_REG_XPSR) & 0x0600FC00:
             self.uc.emu_start(self.pc | 1, 0, count=1)
             self.pc = self.uc.reg_read(arm.UC_ARM_REG_PC)
-        asleep = self.uc.mem_read((self.pc & ~1) - 2, 2) == WFI
+        asleep = self.before_pc() == WFI
         self.now += PART if asleep else SLICE
         return asleep
+
+    def before_pc(self):
+        """Returns the instruction of two bytes that the core executed last, if it did not jump."""
+        try:
+            return self.uc.mem_read((self.uc.reg_read(arm.UC_ARM_REG_PC) & ~1) - 2, 2)
+        except UcError:
+            return None
 
     def sleep(self):
         """Lets time pass until an interrupt; without anything typed no faster than a person types."""

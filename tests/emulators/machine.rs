@@ -30,6 +30,8 @@ pub enum Machine {
     An500,
     /// MPS2-AN505 in QEMU, a Cortex-M33.
     An505,
+    /// `virt` in QEMU, an RV32IMC core.
+    Virt,
     /// Raspberry Pi Pico in rp2040js.
     Pico,
     /// Raspberry Pi Pico 2 in Unicorn.
@@ -71,11 +73,12 @@ enum Emulator {
 
 impl Machine {
     /// Every machine.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::An385,
         Self::Qemu,
         Self::An500,
         Self::An505,
+        Self::Virt,
         Self::Pico,
         Self::Pico2,
         Self::Blackpill,
@@ -106,6 +109,13 @@ impl Machine {
                 emulator: Emulator::Qemu("mps2-an505"),
                 model_at: 0x1002_0000,
                 ..mps2
+            },
+            Self::Virt => Recipe {
+                name: "virt",
+                target: "riscv32imc-unknown-none-elf",
+                features: "faults",
+                emulator: Emulator::Qemu("virt"),
+                model_at: 0x8002_0000,
             },
             Self::Pico => Recipe {
                 name: "pico",
@@ -144,7 +154,7 @@ impl Machine {
             Self::An385 => "an385",
             Self::An500 => "an500",
             Self::An505 => "an505",
-            Self::Qemu | Self::Pico | Self::Pico2 | Self::Blackpill => self.name(),
+            Self::Qemu | Self::Virt | Self::Pico | Self::Pico2 | Self::Blackpill => self.name(),
         }
     }
 
@@ -389,7 +399,12 @@ impl Firmware {
         listener.set_nonblocking(true)?;
         let mut chardev = OsString::from("socket,id=uart,path=");
         chardev.push(&socket);
-        let mut command = Command::new("qemu-system-arm");
+        // Without a BIOS, which only the second has, it starts at the beginning of its RAM.
+        let (program, start): (_, &[&str]) = match self.machine {
+            Machine::Virt => ("qemu-system-riscv32", &["-bios", "none"]),
+            _ => ("qemu-system-arm", &[]),
+        };
+        let mut command = Command::new(program);
         if !self.embedded {
             let at = self.machine.recipe().model_at;
             let model = self.model.display();
@@ -401,12 +416,17 @@ impl Firmware {
             .args(["-semihosting-config", "enable=on,target=native"])
             .args([OsStr::new("-chardev"), &chardev])
             .args(["-serial", "chardev:uart"])
+            .args(start)
             .args(extra)
             .args([OsStr::new("-kernel"), self.elf.as_os_str()])
             .stdin(Stdio::null())
             .stdout(File::create(self.frames())?)
             .spawn()
-            .context("qemu-system-arm is not installed: apt-get install qemu-system-arm")?;
+            .with_context(|| {
+                format!(
+                    "{program} is not installed: apt-get install qemu-system-arm qemu-system-misc"
+                )
+            })?;
         let start = Instant::now();
         let line = loop {
             match listener.accept() {

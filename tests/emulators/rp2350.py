@@ -12,7 +12,7 @@ from unicorn.arm_const import (
 
 CLOCKS, RESETS, XOSC, PLL_SYS, PLL_USB = 0x40010000, 0x40020000, 0x40048000, 0x40050000, 0x40058000
 UART, TIMER, WATCHDOG, ROSC, TICKS = 0x40070000, 0x400B0000, 0x400D8000, 0x400E8000, 0x40108000
-XIP_STAT, USB_RAM = 0x400C8008, 0x50100000
+XIP_STAT, BOOT_RAM, USB_RAM = 0x400C8008, 0x400E0000, 0x50100000
 STREAM_ADDRESS, STREAM_COUNT, STREAM_FIFO = 0x400C8014, 0x400C8018, 0x50500000
 DMA, DMA_CHANNELS, TREQ_XIP_STREAM = 0x50000000, 16, 49
 TIMER0_IRQ, UART0_IRQ = 0, 33
@@ -33,7 +33,8 @@ class Chip:
 
     def __init__(self, machine):
         self.machine = machine
-        self.regs = {RESETS: 0x1FFFFFFF}
+        # The boot ROM leaves code there that turns the flash's mapping on again: here, a return.
+        self.regs = {RESETS: 0x1FFFFFFF, BOOT_RAM: 0x47704770}
         self.fifo, self.raised = bytearray(), 0
         self.armed, self.rung = {}, 0
         self.bite_at = None

@@ -68,7 +68,7 @@ fn go_wrong(chat: &mut Chat, kind: &str) -> String {
 #[test]
 #[ignore = "needs QEMU"]
 fn faults_are_said_counted_and_followed_by_a_reset() {
-    for machine in [Machine::An385, Machine::Qemu, Machine::An505] {
+    for machine in [Machine::An385, Machine::Qemu, Machine::An505, Machine::Virt] {
         let mut chat = booted(machine);
         let said = go_wrong(&mut chat, "panic");
         assert!(
@@ -93,12 +93,26 @@ fn faults_are_said_counted_and_followed_by_a_reset() {
 }
 
 #[test]
-#[ignore = "needs rp2040js"]
-fn pico_starts_over_by_its_watchdog() {
-    let mut chat = booted(Machine::Pico);
-    let said = go_wrong(&mut chat, "panic");
-    assert!(said.contains("(panic at ") && said.contains("asked for; starting over)\r\n"));
-    assert!(said.contains("(started over by a panic, 1 times since power)"));
+#[ignore = "needs rp2040js and Unicorn"]
+fn picos_and_black_pill_start_over_by_their_watchdogs() {
+    for machine in [Machine::Pico, Machine::Pico2, Machine::Blackpill] {
+        let mut chat = booted(machine);
+        let said = go_wrong(&mut chat, "panic");
+        assert!(
+            said.contains("(panic at ") && said.contains("asked for; starting over)\r\n"),
+            "{machine:?}: {said}"
+        );
+        assert!(said.contains("(started over by a panic, 1 times since power)"));
+        // rp2040js has no bus faults.
+        if machine != Machine::Pico {
+            let said = go_wrong(&mut chat, "stack");
+            assert!(
+                said.contains("(the stack of 16384 bytes overflowed; starting over)"),
+                "{machine:?}: {said}"
+            );
+            assert!(said.contains("(started over by a stack overflow, 2 times since power)"));
+        }
+    }
 }
 
 /// Keeps settings over a reset.
@@ -118,10 +132,12 @@ fn save(machine: Machine) {
 #[ignore = "needs QEMU"]
 fn qemu_keeps_settings() {
     save(Machine::Qemu);
+    save(Machine::Virt);
 }
 
 #[test]
-#[ignore = "needs rp2040js"]
-fn pico_keeps_settings_in_flash() {
+#[ignore = "needs rp2040js and Unicorn"]
+fn picos_keep_settings_in_flash() {
     save(Machine::Pico);
+    save(Machine::Pico2);
 }

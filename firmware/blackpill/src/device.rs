@@ -5,9 +5,12 @@ use embassy_stm32::peripherals::IWDG;
 use embassy_stm32::wdg::IndependentWatchdog;
 use embassy_stm32::{Config, Peri, pac, rcc, time};
 use embassy_time::Instant;
+use pac::iwdg::vals::Key;
 
 /// The watchdog counts a clock of 32 kHz that is off by up to a half.
 const WATCHDOG_MS: u32 = 8_000;
+/// Counts of its prescaler for 8 seconds, 128 to 32 kHz: a fifth of a second.
+const SOON: u16 = 100;
 
 /// Clock of the core.
 const CORE_HZ: u32 = 96_000_000;
@@ -66,4 +69,13 @@ impl Chip for Device {
 pub fn put(byte: u8) {
     while !pac::USART1.sr().read().txe() {}
     pac::USART1.dr().write(|data| data.set_dr(u16::from(byte)));
+}
+
+/// Has the watchdog bite soon: nothing else is left to do.
+pub fn hasten() {
+    pac::IWDG.kr().write(|key| key.set_key(Key::ENABLE));
+    pac::IWDG.rlr().write(|reload| reload.set_rl(SOON));
+    // The new value is in force once the slow clock has taken it.
+    while pac::IWDG.sr().read().rvu() {}
+    pac::IWDG.kr().write(|key| key.set_key(Key::RESET));
 }

@@ -43,4 +43,4 @@ fn main() -> ! {
     chip::run(board, STATE.take())
 }
 
-chip::handlers!(device::put);
+chip::handlers!(device::put, device::hasten);

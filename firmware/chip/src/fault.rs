@@ -5,7 +5,7 @@ use core::panic::PanicInfo;
 
 use app::{PanicLine, Reset};
 
-use crate::{resets, stack};
+use crate::{arch, resets, stack};
 
 /// The bare transmitter, for when nothing else can be trusted: a function that sends a byte.
 struct Raw(fn(u8));
@@ -19,7 +19,7 @@ impl Write for Raw {
 
 /// Says a panic in one line by `put` and waits for the watchdog to start the chip over.
 pub fn panic(put: fn(u8), info: &PanicInfo<'_>) -> ! {
-    cortex_m::interrupt::disable();
+    arch::alone();
     resets::announce(Reset::Panic);
     let _ = write!(Raw(put), "{}", PanicLine(info));
     // Last, because a logger that was interrupted would panic again.
@@ -31,6 +31,7 @@ pub fn panic(put: fn(u8), info: &PanicInfo<'_>) -> ! {
 ///
 /// `sp` is the stack pointer at the fault.
 pub fn fault(put: fn(u8), sp: usize) -> ! {
+    arch::alone();
     let mut out = Raw(put);
     if stack::is_spent(sp) {
         resets::announce(Reset::Stack);
@@ -61,6 +62,7 @@ fn starve() -> ! {
 macro_rules! handlers {
     ($put:path $(, $hasten:path)?) => {
         /// The tick wakes the core, no more.
+        #[cfg(target_arch = "arm")]
         #[cortex_m_rt::exception]
         fn SysTick() {}
 

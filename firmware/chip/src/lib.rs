@@ -1,5 +1,4 @@
-//! What the boards with a Cortex-M share below the REPL: the stack, the resets, the faults and the
-//! model's region.
+//! What the boards share below the REPL: the stack, the resets, the faults and the model's region.
 //!
 //! A board's linker script puts the stack at the bottom of RAM, so that an overflow leaves RAM and
 //! faults at once instead of writing over variables.
@@ -7,18 +6,23 @@
 #![cfg(target_os = "none")]
 #![no_std]
 
-mod cortex;
+#[cfg_attr(target_arch = "arm", path = "cortex.rs")]
+#[cfg_attr(target_arch = "riscv32", path = "riscv.rs")]
+mod arch;
+mod common;
 mod fault;
+pub mod kept;
 pub mod led;
 mod model;
+mod register;
 mod resets;
 pub mod stack;
 
-pub use cortex::idle;
+pub use arch::idle;
 pub use fault::{fault, panic};
+pub use register::Register;
 
 use app::{Board, Chip, Memory};
-use cortex_m::peripheral::SCB;
 use embedded_hal::digital::OutputPin;
 use embedded_io::{Read, ReadReady, Write};
 use static_cell::ConstStaticCell;
@@ -36,8 +40,8 @@ where
         name: board.name,
         serial: board.serial,
         led: board.led,
-        chip: cortex::Cortex::new(board.chip),
+        chip: common::Common::new(board.chip),
     };
     app::run(board, model::region(), MEMORY.take(), state);
-    SCB::sys_reset()
+    arch::reset()
 }

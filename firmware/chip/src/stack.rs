@@ -4,6 +4,8 @@ use core::ptr;
 
 use app::Stack;
 
+use crate::arch;
+
 /// What unused stack holds.
 const PAINT: u32 = 0x5354_4b21;
 /// A fault with so few bytes left is an overflow: the frame of the fault itself takes up to 208.
@@ -23,7 +25,7 @@ pub(crate) fn size() -> usize {
 /// Paints the stack below the caller's frame and, where the core can, has it stop at the stack's end
 /// by itself; to be called once, first of all.
 pub fn prepare() {
-    let end = stack_pointer() - SPENT;
+    let end = arch::stack_pointer() - SPENT;
     for address in (bottom()..end).step_by(4) {
         // SAFETY: this is stack below every frame in use, with room for this function's own and for
         // an interrupt's.
@@ -60,8 +62,4 @@ fn bottom() -> usize {
 
 fn top() -> usize {
     (&raw const _stack_start).addr()
-}
-
-fn stack_pointer() -> usize {
-    cortex_m::register::msp::read() as usize
 }

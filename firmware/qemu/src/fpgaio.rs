@@ -2,10 +2,10 @@
 
 use core::convert::Infallible;
 
+use chip::Register;
 use embedded_hal::digital::{ErrorType, OutputPin};
 
 use crate::map;
-use crate::register::Register;
 
 // SAFETY: the memory maps have FPGAIO there; none of its registers is memory.
 const LED0: Register = unsafe { Register::new(map::FPGAIO) };

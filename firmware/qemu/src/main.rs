@@ -9,7 +9,6 @@ compile_error!("build this package from its own folder: cd firmware/qemu && carg
 mod fpgaio;
 mod map;
 mod mps2;
-mod register;
 mod uart;
 
 use cortex_m::peripheral::NVIC;

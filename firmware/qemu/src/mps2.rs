@@ -1,12 +1,12 @@
-//! Clock, watchdog and a stand-in for flash.
+//! Clock and watchdog.
+
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use app::{Chip, RECORD_LEN, StoreError};
-use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering};
+use chip::Register;
 
 use crate::fpgaio::Clock;
 use crate::map;
-use crate::register::Register;
 
 // SAFETY: the memory maps have the CMSDK watchdog there; none of its registers is memory.
 const LOAD: Register = unsafe { Register::new(map::WATCHDOG) };
@@ -21,10 +21,6 @@ const INTERRUPT_AND_RESET: u32 = 0b11;
 
 /// The watchdog interrupts after this time and resets after as much again.
 const WATCHDOG_MS: u32 = 8_000;
-
-/// The settings, in RAM that a reset leaves alone: the board has no flash.
-#[unsafe(link_section = ".uninit.settings")]
-static mut SETTINGS: MaybeUninit<[u8; RECORD_LEN]> = MaybeUninit::uninit();
 
 /// Has the watchdog reset the board when it is not fed for `ms`, twice over.
 fn start_watchdog(ms: u32) {
@@ -76,22 +72,12 @@ impl Chip for Mps2 {
     }
 
     fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
-        // SAFETY: every bit pattern is bytes, and only this core uses them.
-        *record = unsafe {
-            (&raw const SETTINGS)
-                .cast::<[u8; RECORD_LEN]>()
-                .read_volatile()
-        };
+        *record = chip::kept::load();
         Ok(())
     }
 
     fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
-        // SAFETY: as in `load`.
-        unsafe {
-            (&raw mut SETTINGS)
-                .cast::<[u8; RECORD_LEN]>()
-                .write_volatile(*record)
-        };
+        chip::kept::save(record);
         Ok(())
     }
 }

@@ -6,11 +6,11 @@
 use core::cell::RefCell;
 
 use app::{Overrun, Received};
+use chip::Register;
 use critical_section::Mutex;
 use embedded_io::{ErrorType, Read, ReadReady, Write};
 
 use crate::map::UART0;
-use crate::register::Register;
 
 /// Bytes that arrive during one forward pass and wait.
 const QUEUE_LEN: usize = 2048;

@@ -30,7 +30,7 @@ pub struct Board {
 const KIB: usize = 1024;
 
 /// Every board, smallest first.
-pub const BOARDS: [Board; 6] = [
+pub const BOARDS: [Board; 7] = [
     Board {
         name: "blackpill",
         chip: "STM32F411CE, Cortex-M4F",
@@ -101,6 +101,18 @@ pub const BOARDS: [Board; 6] = [
         model_at: 0x0002_0000,
         probe_chip: None,
         target: "thumbv7em-none-eabihf",
+        uf2_family: None,
+    },
+    Board {
+        name: "virt",
+        chip: "virt in QEMU, RV32IMC",
+        flash_len: 4096 * KIB,
+        ram_len: 4096 * KIB,
+        app_flash: 132 * KIB,
+        app_ram: 48 * KIB,
+        model_at: 0x8002_0000,
+        probe_chip: None,
+        target: "riscv32imc-unknown-none-elf",
         uf2_family: None,
     },
 ];

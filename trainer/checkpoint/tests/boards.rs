@@ -60,9 +60,9 @@ fn firmware_keeps_the_room_that_the_table_says() {
 }
 
 /// The memories of the chips, from `targets/*.yaml` of probe-rs 0.32.0; of MPS2-AN386, from the
-/// memory map of its data sheet (Arm DAI 0386); the flash beside the chip of Pico and Pico 2, from the
+/// memory map of its data sheet (Arm DAI 0386); of virt, from QEMU; the flash beside the chip of Pico and Pico 2, from the
 /// data sheets of these boards.
-const CHIPS: [(&str, &[(u32, u32)]); 6] = [
+const CHIPS: [(&str, &[(u32, u32)]); 7] = [
     (
         "blackpill",
         &[(0x0800_0000, 0x0808_0000), (0x2000_0000, 0x2002_0000)],
@@ -92,6 +92,7 @@ const CHIPS: [(&str, &[(u32, u32)]); 6] = [
         "qemu",
         &[(0x0000_0000, 0x0040_0000), (0x2000_0000, 0x2040_0000)],
     ),
+    ("virt", &[(0x8000_0000, 0x8800_0000)]),
 ];
 
 /// Reads `NAME : ORIGIN = 0x..., LENGTH = ...` as name, first address and end.

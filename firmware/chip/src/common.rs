@@ -1,0 +1,72 @@
+//! The part of a chip that is the same for all.
+
+use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
+
+use crate::arch;
+
+/// A chip that leaves sleeping, stack and resets to what the boards have in common.
+pub(crate) struct Common<C> {
+    chip: C,
+    resets: Resets,
+}
+
+impl<C: Chip> Common<C> {
+    /// Counts this start and starts the ticks.
+    pub(crate) fn new(chip: C) -> Self {
+        arch::start_ticks(chip.core_hz());
+        let resets = crate::resets::count();
+        Self { chip, resets }
+    }
+}
+
+impl<C: Chip> Chip for Common<C> {
+    fn micros(&mut self) -> u64 {
+        self.chip.micros()
+    }
+
+    fn core_hz(&self) -> u32 {
+        self.chip.core_hz()
+    }
+
+    fn idle(&mut self) {
+        arch::idle();
+    }
+
+    fn feed(&mut self) {
+        self.chip.feed();
+    }
+
+    fn watchdog_ms(&self) -> Option<u32> {
+        self.chip.watchdog_ms()
+    }
+
+    fn entropy(&mut self) -> Option<u64> {
+        self.chip.entropy()
+    }
+
+    fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
+        self.chip.load(record)
+    }
+
+    fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
+        self.chip.save(record)
+    }
+
+    #[cfg(feature = "assist")]
+    fn assist(&mut self) -> Option<&'static dyn runtime::Assist> {
+        self.chip.assist()
+    }
+
+    #[cfg(feature = "assist")]
+    fn helpers(&self) -> app::Helpers {
+        self.chip.helpers()
+    }
+
+    fn stack(&self) -> Option<Stack> {
+        Some(crate::stack::used())
+    }
+
+    fn resets(&self) -> Resets {
+        self.resets
+    }
+}

@@ -1,0 +1,118 @@
+//! UART0, a 16550, received by interrupt: it holds 16 bytes, and a forward pass takes longer. Sending
+//! polls.
+
+use core::cell::RefCell;
+
+use app::{Overrun, Received};
+use chip::Register;
+use critical_section::Mutex;
+use embedded_io::{ErrorType, Read, ReadReady, Write};
+use riscv::interrupt::Interrupt;
+use riscv::register::mie;
+
+/// Bytes that arrive during one forward pass and wait.
+const QUEUE_LEN: usize = 2048;
+
+const UART: usize = 0x1000_0000;
+// SAFETY: the machine has a 16550 there (QEMU, hw/riscv/virt.c); it is no memory.
+const DATA: Register<u8> = unsafe { Register::new(UART) };
+// SAFETY: as above.
+const INTERRUPTS: Register<u8> = unsafe { Register::new(UART + 1) };
+// SAFETY: as above.
+const FIFO: Register<u8> = unsafe { Register::new(UART + 2) };
+// SAFETY: as above.
+const STATUS: Register<u8> = unsafe { Register::new(UART + 5) };
+
+const RECEIVED_INTERRUPT: u8 = 1 << 0;
+const FIFO_ON: u8 = 1 << 0;
+const STATUS_RX_READY: u8 = 1 << 0;
+const STATUS_RX_OVERRUN: u8 = 1 << 1;
+const STATUS_TX_READY: u8 = 1 << 5;
+
+const PLIC: usize = 0x0c00_0000;
+/// The UART's number at the interrupt controller (PLIC).
+const SOURCE: u32 = 10;
+// SAFETY: the machine has the PLIC there; it is no memory.
+const PRIORITY: Register = unsafe { Register::new(PLIC + 4 * SOURCE as usize) };
+// SAFETY: as above.
+const ENABLE: Register = unsafe { Register::new(PLIC + 0x2000) };
+// SAFETY: as above.
+const THRESHOLD: Register = unsafe { Register::new(PLIC + 0x20_0000) };
+// SAFETY: as above.
+const CLAIM: Register = unsafe { Register::new(PLIC + 0x20_0004) };
+
+static RECEIVED: Mutex<RefCell<Received<QUEUE_LEN>>> = Mutex::new(RefCell::new(Received::new()));
+
+/// UART0.
+pub struct Uart(());
+
+impl Uart {
+    /// Sets it up, with its interrupt.
+    pub fn new() -> Self {
+        FIFO.write(FIFO_ON);
+        INTERRUPTS.write(RECEIVED_INTERRUPT);
+        PRIORITY.write(1);
+        THRESHOLD.write(0);
+        ENABLE.write(1 << SOURCE);
+        // SAFETY: the handler is there.
+        unsafe { mie::enable(Interrupt::MachineExternal) };
+        Self(())
+    }
+}
+
+/// The receive interrupt.
+#[riscv_rt::core_interrupt(Interrupt::MachineExternal)]
+fn receive() {
+    let source = CLAIM.read();
+    critical_section::with(|cs| {
+        let mut received = RECEIVED.borrow_ref_mut(cs);
+        loop {
+            let status = STATUS.read();
+            if status & STATUS_RX_OVERRUN != 0 {
+                received.lose();
+            }
+            if status & STATUS_RX_READY == 0 {
+                break;
+            }
+            received.push(DATA.read());
+        }
+    });
+    CLAIM.write(source);
+}
+
+impl ErrorType for Uart {
+    type Error = Overrun;
+}
+
+impl Read for Uart {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Overrun> {
+        while !bytes.is_empty() && !self.read_ready()? {
+            chip::idle();
+        }
+        critical_section::with(|cs| RECEIVED.borrow_ref_mut(cs).take(bytes))
+    }
+}
+
+impl ReadReady for Uart {
+    fn read_ready(&mut self) -> Result<bool, Overrun> {
+        critical_section::with(|cs| Ok(RECEIVED.borrow_ref(cs).is_ready()))
+    }
+}
+
+/// Sends a byte.
+pub fn put(byte: u8) {
+    while STATUS.read() & STATUS_TX_READY == 0 {}
+    DATA.write(byte);
+}
+
+impl Write for Uart {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Overrun> {
+        bytes.iter().copied().for_each(put);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<(), Overrun> {
+        while STATUS.read() & STATUS_TX_READY == 0 {}
+        Ok(())
+    }
+}
