@@ -1,5 +1,5 @@
 #!/bin/sh
-# Boots the board in QEMU with its serial port on this terminal; Ctrl-A X quits.
+# Boots a board (virt, else MPS2-AN386) in QEMU with its serial port on this terminal; Ctrl-A X quits.
 #
 # defmt frames leave QEMU on its standard output, so the serial port takes the terminal itself and
 # the frames go to a file beside the ELF, for: defmt-print -e ELF < defmt.bin
@@ -8,23 +8,28 @@
 set -eu
 elf=$1
 log=${elf%/*}/defmt.bin
-if ! command -v qemu-system-arm >/dev/null; then
-    echo "qemu-system-arm is not installed: apt-get install qemu-system-arm" >&2
+case ${elf##*/} in
+virt) program=qemu-system-riscv32 package=qemu-system-misc machine="virt -bios none" ;;
+*) program=qemu-system-arm package=qemu-system-arm machine=mps2-an386 ;;
+esac
+if ! command -v $program >/dev/null; then
+    echo "$program is not installed: apt-get install $package" >&2
     exit 1
 fi
-set -- -M mps2-an386 -display none -semihosting-config enable=on,target=native -kernel "$elf"
+# shellcheck disable=SC2086 # a name, and options
+set -- -M $machine -display none -semihosting-config enable=on,target=native -kernel "$elf"
 if [ -t 0 ] && [ -t 1 ]; then
-    echo "Ctrl-A X quits QEMU"
+    echo "Ctrl-A X quits QEMU; times and speeds that the board says are this computer's"
     saved=$(stty -g)
     # QEMU sets a speed that a pseudo-terminal does not have; stty restores the rest and complains.
     trap 'stty "$saved" 2>/dev/null || true' EXIT
     stty raw -echo
-    qemu-system-arm "$@" -chardev serial,id=uart,mux=on,path=/dev/tty -serial chardev:uart \
+    $program "$@" -chardev serial,id=uart,mux=on,path=/dev/tty -serial chardev:uart \
         -mon chardev=uart,mode=readline >"$log"
 else
     pipes=$(mktemp -d)
     mkfifo "$pipes/uart.in" "$pipes/uart.out"
-    qemu-system-arm "$@" -monitor none -chardev pipe,id=uart,path="$pipes/uart" \
+    $program "$@" -monitor none -chardev pipe,id=uart,path="$pipes/uart" \
         -serial chardev:uart </dev/null >"$log" &
     qemu=$!
     tee "$pipes/said" <"$pipes/uart.out" &

@@ -355,6 +355,18 @@ impl Firmware {
         }
     }
 
+    /// Boots it with a source of noise, drawn from `seed`; without, the emulated chips have a stuck one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Firmware::boot`], or if the emulator has no noise.
+    pub fn boot_noisy(&self, seed: u32) -> Result<Chat> {
+        match self.machine.recipe().emulator {
+            Emulator::Unicorn(board) => self.boot_unicorn(board, &["--noise", &seed.to_string()]),
+            _ => bail!("only Unicorn's chips have noise"),
+        }
+    }
+
     /// Boots it with its USB serial port, which is silent until the host has found it, for a line.
     ///
     /// # Errors

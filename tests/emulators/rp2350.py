@@ -68,7 +68,7 @@ class Chip:
             value = 1 << (self.reg(at - 8) & 3) if register in (0x38, 0x44) else 1
         elif block == TICKS and register % 12 == 0:
             value |= (value & 1) << 1
-        elif at == ROSC + 0x1C:
+        elif at == ROSC + 0x20:
             value = self.noise.getrandbits(1) if self.noise else 1
         elif at == XIP_STAT:
             value = 0b11

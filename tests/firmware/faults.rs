@@ -1,10 +1,11 @@
 //! What is wrong is said, and the board lives on or starts over; its settings outlive that.
 
+use app::generate::Request;
 use parity::emulators::{Chat, Machine};
 use parity::shapes::random_blob;
 use runtime::Config;
 
-use crate::support::{RING, booted};
+use crate::support::{RING, booted, on_host, ring};
 
 /// More RAM than any board has, in a blob that fits every board.
 const ROOMY: Config = Config {
@@ -140,4 +141,49 @@ fn qemu_keeps_settings() {
 fn picos_keep_settings_in_flash() {
     save(Machine::Pico);
     save(Machine::Pico2);
+}
+
+#[test]
+#[ignore = "needs Unicorn"]
+fn black_pill_keeps_settings_behind_those_it_kept_before() {
+    save(Machine::Blackpill);
+    let mut chat = booted(Machine::Blackpill);
+    for slot in 0..128 {
+        chat.ask(&format!("/len {}", slot + 1)).unwrap();
+        assert!(chat.ask("/save").unwrap().starts_with("saved: "), "{slot}");
+    }
+    let full = chat.ask("/save").unwrap();
+    assert!(
+        full.starts_with("(the place for settings is full; "),
+        "{full}"
+    );
+    let said = go_wrong(&mut chat, "panic");
+    assert!(said.contains("saved settings are in force\r\n"), "{said}");
+    assert!(chat.ask("/len").unwrap().ends_with("length 128"));
+}
+
+#[test]
+#[ignore = "needs Unicorn"]
+fn noise_seeds_a_boot_and_the_seed_repeats_its_texts() {
+    for machine in [Machine::Pico2, Machine::Blackpill] {
+        let firmware = ring(machine);
+        let mut seeds = Vec::new();
+        for noise in [7, 8] {
+            let mut chat = firmware.boot_noisy(noise).unwrap();
+            let banner = chat.prompt().unwrap();
+            let said = banner.split_once("\nseed ").expect(&banner).1;
+            let (seed, rest) = said.split_once(", from noise: /seed ").expect(&banner);
+            assert!(rest.starts_with(&format!("{seed} repeats")), "{banner}");
+            let request = Request {
+                len: 12,
+                seed: seed.parse().unwrap(),
+                ..Request::default()
+            };
+            chat.ask("/len 12").unwrap();
+            let (text, _) = on_host(&random_blob(RING, 1), "ROMEO:", request);
+            assert_eq!(chat.ask("ROMEO:").unwrap(), text, "{machine:?}");
+            seeds.push(request.seed);
+        }
+        assert_ne!(seeds[0], seeds[1], "{machine:?}");
+    }
 }

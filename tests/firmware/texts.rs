@@ -190,6 +190,12 @@ fn examples_make_the_hosts_text_and_leave_time_for_others() {
         len: 64,
         ..Request::default()
     };
+    let sources = [
+        include_str!("../../firmware/examples/src/bin/bare.rs"),
+        include_str!("../../firmware/examples/src/bin/embassy.rs"),
+        include_str!("../../firmware/examples/src/bin/rtic.rs"),
+    ];
+    assert!(sources.iter().all(|source| source.lines().count() < 60));
     let (text, _) = on_host(&pocket(), r"ROMEO:\n", request);
     assert_eq!(example("bare").unwrap(), text);
     for (name, what) in [("embassy", " turns\n"), ("rtic", " ticks\n")] {

@@ -138,12 +138,17 @@ pub enum StoreError {
     Absent,
     /// The flash did not take them.
     Failed,
+    /// The place takes no more of them until it is erased.
+    Full,
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Absent => "this board has no place to keep settings",
+            Self::Full => {
+                "the place for settings is full; erase the chip (probe-rs erase) and flash it again"
+            }
             Self::Failed => "the flash did not take the settings; they hold until the next reset",
         })
     }

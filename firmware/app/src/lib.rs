@@ -13,10 +13,12 @@ mod fault;
 pub mod frames;
 pub mod generate;
 mod help;
+pub mod journal;
 #[cfg(feature = "assist")]
 mod kept;
 pub mod line;
 mod log;
+pub mod noise;
 #[cfg(feature = "assist")]
 mod pair;
 mod panic;

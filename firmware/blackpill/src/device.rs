@@ -1,11 +1,14 @@
-//! Clock, watchdog, the bare transmitter.
+//! Clock, watchdog, the flash that keeps settings, the bare transmitter.
 
-use app::Chip;
-use embassy_stm32::peripherals::IWDG;
+use app::{Chip, RECORD_LEN, StoreError, journal};
+use embassy_stm32::flash::{Blocking, Flash};
+use embassy_stm32::peripherals::{FLASH, IWDG};
 use embassy_stm32::wdg::IndependentWatchdog;
 use embassy_stm32::{Config, Peri, pac, rcc, time};
 use embassy_time::Instant;
 use pac::iwdg::vals::Key;
+
+use crate::noise;
 
 /// The watchdog counts a clock of 32 kHz that is off by up to a half.
 const WATCHDOG_MS: u32 = 8_000;
@@ -14,6 +17,10 @@ const SOON: u16 = 100;
 
 /// Clock of the core.
 const CORE_HZ: u32 = 96_000_000;
+
+/// Where settings are kept, seen from the start of the flash: after the model.
+const PLACE: usize = 0x7_f000;
+const SLOTS: usize = 4096 / RECORD_LEN;
 
 /// Returns the clocks: the crystal of 25 MHz, multiplied to 96 MHz.
 pub fn clocks() -> Config {
@@ -36,14 +43,29 @@ pub fn clocks() -> Config {
 }
 
 /// The chip.
-pub struct Device(IndependentWatchdog<'static, IWDG>);
+pub struct Device {
+    watchdog: IndependentWatchdog<'static, IWDG>,
+    flash: Flash<'static, Blocking>,
+}
 
 impl Device {
-    /// Starts the watchdog.
-    pub fn new(watchdog: Peri<'static, IWDG>) -> Self {
+    /// Starts watchdog and noise.
+    pub fn new(watchdog: Peri<'static, IWDG>, flash: Peri<'static, FLASH>) -> Self {
+        noise::start();
         let mut watchdog = IndependentWatchdog::new(watchdog, WATCHDOG_MS * 1_000);
         watchdog.unleash();
-        Self(watchdog)
+        Self {
+            watchdog,
+            flash: Flash::new_blocking(flash),
+        }
+    }
+
+    /// Reads the record of a slot.
+    fn read(&mut self, slot: usize) -> Result<[u8; RECORD_LEN], StoreError> {
+        let mut record = [0; RECORD_LEN];
+        let place = (PLACE + slot * RECORD_LEN) as u32;
+        (self.flash.blocking_read(place, &mut record)).map_err(|_| StoreError::Failed)?;
+        Ok(record)
     }
 }
 
@@ -57,11 +79,35 @@ impl Chip for Device {
     }
 
     fn feed(&mut self) {
-        self.0.pet();
+        self.watchdog.pet();
     }
 
     fn watchdog_ms(&self) -> Option<u32> {
         Some(WATCHDOG_MS)
+    }
+
+    fn entropy(&mut self) -> Option<u64> {
+        app::noise::seed(noise::bit)
+    }
+
+    fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
+        let taken = journal::taken(SLOTS, |slot| self.read(slot))?;
+        *record = self.read(taken.saturating_sub(1))?;
+        Ok(())
+    }
+
+    fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
+        let slot = journal::taken(SLOTS, |slot| self.read(slot))?;
+        if slot == SLOTS {
+            return Err(StoreError::Full);
+        }
+        let place = (PLACE + slot * RECORD_LEN) as u32;
+        (self.flash.blocking_write(place, record)).map_err(|_| StoreError::Failed)?;
+        if self.read(slot)? == *record {
+            Ok(())
+        } else {
+            Err(StoreError::Failed)
+        }
     }
 }
 

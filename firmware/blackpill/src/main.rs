@@ -10,6 +10,7 @@ compile_error!(
 );
 
 mod device;
+mod noise;
 
 use defmt_rtt as _;
 use embassy_stm32::gpio::{Level, Output, Speed};
@@ -38,7 +39,7 @@ fn main() -> ! {
         name: "blackpill",
         serial: uart.expect("115200 baud can be divided from the clock"),
         led: chip::led::ActiveLow(Output::new(p.PC13, Level::High, Speed::Low)),
-        chip: device::Device::new(p.IWDG),
+        chip: device::Device::new(p.IWDG, p.FLASH),
     };
     chip::run(board, STATE.take())
 }

@@ -40,8 +40,10 @@ impl<C: Chip> Chip for Common<C> {
         self.chip.watchdog_ms()
     }
 
+    /// Mixes the count of starts in: noise that a reset repeats gives another seed nonetheless.
     fn entropy(&mut self) -> Option<u64> {
-        self.chip.entropy()
+        let starts = u64::from(self.resets.count);
+        self.chip.entropy().map(|noise| noise ^ starts << 32)
     }
 
     fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {

@@ -1,24 +1,37 @@
-//! Clock, watchdog and noise.
+//! Clock, watchdog, noise and the flash that keeps settings.
 
-use app::Chip;
-use esp_hal::peripherals::TIMG0;
+use app::{Chip, RECORD_LEN, StoreError};
+use esp_hal::peripherals::{FLASH, TIMG0};
 use esp_hal::rng::Rng;
 use esp_hal::time::{Duration, Instant};
 use esp_hal::timer::timg::{MwdtStage, TimerGroup, Wdt};
+use esp_storage::FlashStorage;
 
 const WATCHDOG_MS: u32 = 8_000;
+/// Where settings are kept: the partition `nvs` of espflash's default table, which nothing else uses.
+const PLACE: u32 = 0x9000;
+
+/// The driver takes aligned bytes as they are and needs 4 KiB of stack for others.
+#[repr(align(4))]
+struct Aligned([u8; RECORD_LEN]);
 
 /// The chip.
-pub struct Device(Wdt<TIMG0<'static>>);
+pub struct Device {
+    watchdog: Wdt<TIMG0<'static>>,
+    flash: FlashStorage<'static>,
+}
 
 impl Device {
     /// Starts the watchdog.
-    pub fn new(timer_group: TIMG0<'static>) -> Self {
+    pub fn new(timer_group: TIMG0<'static>, flash: FLASH<'static>) -> Self {
         let mut watchdog = TimerGroup::new(timer_group).wdt;
         let timeout = Duration::from_millis(WATCHDOG_MS.into());
         watchdog.set_timeout(MwdtStage::Stage0, timeout);
         watchdog.enable();
-        Self(watchdog)
+        Self {
+            watchdog,
+            flash: FlashStorage::new(flash),
+        }
     }
 }
 
@@ -32,7 +45,7 @@ impl Chip for Device {
     }
 
     fn feed(&mut self) {
-        self.0.feed();
+        self.watchdog.feed();
     }
 
     fn watchdog_ms(&self) -> Option<u32> {
@@ -43,5 +56,25 @@ impl Chip for Device {
     fn entropy(&mut self) -> Option<u64> {
         let rng = Rng::new();
         Some(u64::from(rng.random()) << 32 | u64::from(rng.random()))
+    }
+
+    fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {
+        let mut kept = Aligned([0; RECORD_LEN]);
+        (self.flash.read_nor(PLACE, &mut kept.0)).map_err(|_| StoreError::Failed)?;
+        *record = kept.0;
+        Ok(())
+    }
+
+    fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
+        let (record, mut kept) = (Aligned(*record), Aligned([0; RECORD_LEN]));
+        (self.flash.erase(PLACE, PLACE + FlashStorage::SECTOR_SIZE))
+            .and_then(|()| self.flash.write_nor(PLACE, &record.0))
+            .and_then(|()| self.flash.read_nor(PLACE, &mut kept.0))
+            .map_err(|_| StoreError::Failed)?;
+        if kept.0 == record.0 {
+            Ok(())
+        } else {
+            Err(StoreError::Failed)
+        }
     }
 }

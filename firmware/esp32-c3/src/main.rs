@@ -42,7 +42,7 @@ fn main() -> ! {
         name: "esp32-c3",
         serial: serial::Serial::new(uart),
         led: Output::new(p.GPIO7, Level::Low, OutputConfig::default()),
-        chip: device::Device::new(p.TIMG0),
+        chip: device::Device::new(p.TIMG0, p.FLASH),
     };
     app::run(board, &MODEL.0, MEMORY.take(), STATE.take());
     esp_hal::system::software_reset()

@@ -1,4 +1,4 @@
-//! Clock, watchdog, the flash that keeps settings, the bare transmitter.
+//! Clock, watchdog, noise, the flash that keeps settings, the bare transmitter.
 
 use app::{Chip, RECORD_LEN, StoreError};
 use embassy_stm32::flash::{Blocking, Flash};
@@ -15,6 +15,8 @@ const SOON: u16 = 100;
 
 /// Clock of the core.
 const CORE_HZ: u32 = 400_000_000;
+/// Looks at the generator for one word.
+const LOOKS: u32 = 100_000;
 /// Where settings are kept, seen from the start of the flash: the second sector.
 const PLACE: u32 = 128 * 1024;
 const SECTOR: u32 = 128 * 1024;
@@ -48,15 +50,33 @@ pub struct Device {
 }
 
 impl Device {
-    /// Starts the watchdog.
+    /// Starts watchdog and noise.
     pub fn new(watchdog: Peri<'static, IWDG1>, flash: Peri<'static, FLASH>) -> Self {
         let mut watchdog = IndependentWatchdog::new(watchdog, WATCHDOG_MS * 1_000);
         watchdog.unleash();
+        // Its clock of 48 MHz runs by embassy's default.
+        pac::RCC.ahb2enr().modify(|clocks| clocks.set_rngen(true));
+        pac::RNG.cr().modify(|control| control.set_rngen(true));
         Self {
             watchdog,
             flash: Flash::new_blocking(flash),
         }
     }
+}
+
+/// Draws a word from the generator, which takes about a microsecond; one that is stuck or finds its own
+/// noise bad gives none.
+fn random() -> Option<u32> {
+    for _ in 0..LOOKS {
+        let status = pac::RNG.sr().read();
+        if status.seis() || status.ceis() {
+            return None;
+        }
+        if status.drdy() {
+            return Some(pac::RNG.dr().read());
+        }
+    }
+    None
 }
 
 impl Chip for Device {
@@ -74,6 +94,10 @@ impl Chip for Device {
 
     fn watchdog_ms(&self) -> Option<u32> {
         Some(WATCHDOG_MS)
+    }
+
+    fn entropy(&mut self) -> Option<u64> {
+        Some(u64::from(random()?) << 32 | u64::from(random()?))
     }
 
     fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {

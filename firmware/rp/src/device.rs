@@ -66,22 +66,9 @@ impl<const FLASH_LEN: usize> Chip for Rp<FLASH_LEN> {
         Some(WATCHDOG_MS)
     }
 
-    /// Draws from the ring oscillator: of each pair of unequal bits the first (von Neumann), so that
-    /// a biased oscillator gives a fair seed and a stuck one none.
+    /// Draws from the ring oscillator.
     fn entropy(&mut self) -> Option<u64> {
-        let bit = || pac::ROSC.randombit().read().randombit();
-        let (mut seed, mut found) = (0_u64, 0);
-        for _ in 0..4_096 {
-            let (first, second) = (bit(), bit());
-            if first != second {
-                seed = seed << 1 | u64::from(first);
-                found += 1;
-                if found == u64::BITS {
-                    return Some(seed);
-                }
-            }
-        }
-        None
+        app::noise::seed(|| Some(pac::ROSC.randombit().read().randombit()))
     }
 
     fn load(&mut self, record: &mut [u8; RECORD_LEN]) -> Result<(), StoreError> {

@@ -36,7 +36,7 @@ pub const BOARDS: [Board; 7] = [
         chip: "STM32F411CE, Cortex-M4F",
         flash_len: 512 * KIB,
         ram_len: 128 * KIB,
-        app_flash: 96 * KIB,
+        app_flash: 100 * KIB,
         app_ram: 48 * KIB,
         model_at: 0x0801_8000,
         probe_chip: Some("STM32F411CEUx"),

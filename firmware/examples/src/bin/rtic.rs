@@ -21,7 +21,6 @@ mod app {
     struct Shared {
         ticks: u32,
     }
-
     #[local]
     struct Local {}
 
@@ -46,13 +45,12 @@ mod app {
         let model = Model::from_bytes(&MODEL.0).expect("build.rs embeds a model");
         let mut session = Session::new(&model, context.local.state).expect("at most 64 KiB");
         let mut sampler = Sampler::new(Settings::default(), 1).expect("in range");
-        let mut prompt = "ROMEO:\n"
-            .chars()
-            .filter_map(|char| model.vocab().token(char));
+        let vocab = model.vocab();
+        let mut prompt = "ROMEO:\n".chars().filter_map(|char| vocab.token(char));
         for _ in 0..64 {
             (&mut prompt).for_each(|token| _ = session.feed(token));
             let token = session.sample(&mut sampler);
-            hprint!("{}", model.vocab().char(token).unwrap_or('?'));
+            hprint!("{}", vocab.char(token).unwrap_or('?'));
             session.feed(token).expect("the token is in the vocabulary");
         }
         hprintln!("\n{} ticks", context.shared.ticks.lock(|ticks| *ticks));
