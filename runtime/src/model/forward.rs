@@ -3,7 +3,7 @@
 use super::Model;
 use crate::config::{Activation, Position};
 use crate::fixed::{self, Scale};
-use crate::kernel::Element;
+use crate::kernel::{Element, NATIVE};
 use crate::ops::{self, AttendScratch, Factor, Finish, HeadScale, Matrix};
 use crate::part::{part_mut, split};
 use crate::state::State;
@@ -269,8 +269,24 @@ fn add_row(x: &mut [i32], w: &Matrix<'_>, row: usize, scale: Scale) {
     // The product has 24 bits; a scale that no weight has ends in the largest shifts.
     let right = (-scale.exponent()).clamp(0, 31);
     let left = scale.exponent().clamp(0, 7);
-    for (x, w) in x.iter_mut().zip(weights.row(row)) {
+    let add = |x: &mut i32, w: i8| {
         let product = i32::from(w) * scale.mantissa() as i32;
         *x = x.saturating_add((product << left) >> right);
+    };
+    if NATIVE.word() == 4 && weights.layout == NATIVE {
+        let bias = if weights.biased { 0x0080_0080 } else { 0 };
+        let start = NATIVE.place(row, 0, weights.row_len) / 4;
+        let words = weights.words.iter().skip(start).step_by(NATIVE.block());
+        for (fours, word) in x.chunks_mut(4).zip(words) {
+            let mut word = word ^ bias;
+            for x in fours {
+                add(x, word as i8);
+                word >>= 8;
+            }
+        }
+        return;
+    }
+    for (col, x) in x.iter_mut().enumerate() {
+        add(x, weights.at(row, col));
     }
 }

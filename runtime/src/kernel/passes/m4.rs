@@ -501,16 +501,23 @@ pub(super) fn products(sums: &mut [i32], multiplier: &[u16], cut: u32) -> u32 {
 }
 
 pub(super) fn rescale(sums: &mut [i32], multiplier: &[u16], by: Rescale, finish: Finish) -> u32 {
-    if !whole(sums.len(), multiplier) {
-        return plain::rescale(sums, multiplier, by, finish);
+    let (sums, rest) = split(sums, fours(sums.len(), multiplier));
+    let mut max = 0;
+    if !rest.is_empty() {
+        let multiplier = multiplier.get(sums.len()..).unwrap_or_default();
+        max = plain::rescale(rest, multiplier, by, finish);
+    }
+    if sums.is_empty() {
+        return max;
     }
     if by.cut != 0 {
         cut_all(sums, by.cut);
     }
     let (Range { start, end }, multiplier) = (sums.as_mut_ptr_range(), multiplier.as_ptr());
     let Rescale { factor, right, .. } = by;
-    // SAFETY: as in `products`; the loop of GELU stays within its table.
-    unsafe {
+    // SAFETY: there are as many multipliers, a multiple of four and at least four, and `fours` has
+    // checked their alignment; the loop of GELU stays within its table.
+    let found = unsafe {
         match finish {
             Finish::Linear => chapbook_m4_rescale(start, multiplier, end, factor, right),
             Finish::Relu => chapbook_m4_relu(start, multiplier, end, factor, right),
@@ -519,7 +526,8 @@ pub(super) fn rescale(sums: &mut [i32], multiplier: &[u16], by: Rescale, finish:
                 chapbook_m4_gelu(start, multiplier, end, factor, right, table)
             }
         }
-    }
+    };
+    max.max(found)
 }
 
 pub(super) fn rescale_add(sums: &mut [i32], multiplier: &[u16], by: Rescale, x: &mut [i32]) {
