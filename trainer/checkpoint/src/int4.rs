@@ -164,7 +164,11 @@ fn round(x: f32, scale: f64) -> i8 {
     if scale == 0.0 {
         return 0;
     }
-    (f64::from(x) / scale).round_ties_even().clamp(-8.0, 7.0) as i8
+    // Numbers from 2^52 on have no fraction, so the sum is rounded to the nearest, ties to even; a
+    // processor without an instruction for that would call a function.
+    const WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
+    let clamped = (f64::from(x) / scale).clamp(-8.0, 7.0);
+    (clamped + WHOLE - WHOLE) as i8
 }
 
 /// Returns the scale with the smallest sum of squared errors; 0 for a group of zeros.
@@ -172,8 +176,7 @@ fn best_scale(group: &[f32]) -> f64 {
     let largest = group.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
     let mut best = (f64::INFINITY, 0.0);
     let mut consider = |scale: f64| {
-        let error = squared_error(group, scale);
-        if error < best.0 {
+        if let Some(error) = smaller_error(group, scale, best.0) {
             best = (error, scale);
         }
     };
@@ -193,16 +196,25 @@ fn best_scale(group: &[f32]) -> f64 {
         (xw + f64::from(x) * w, ww + w * w)
     });
     let refined = sums.0 / sums.1;
-    if refined.is_finite() && refined != 0.0 && squared_error(group, refined) < best.0 {
+    let better = |scale| smaller_error(group, scale, best.0).is_some();
+    if refined.is_finite() && refined != 0.0 && better(refined) {
         refined
     } else {
         scale
     }
 }
 
-fn squared_error(group: &[f32], scale: f64) -> f64 {
-    let error = |&x: &f32| f64::from(x) - f64::from(round(x, scale)) * scale;
-    group.iter().map(|x| error(x).powi(2)).sum()
+/// Returns the sum of squared errors if it is below `limit`; most candidates are out after a few
+/// elements, and a training that knows its rounding asks at every step.
+fn smaller_error(group: &[f32], scale: f64, limit: f64) -> Option<f64> {
+    let mut sum = 0.0;
+    for &x in group {
+        sum += (f64::from(x) - f64::from(round(x, scale)) * scale).powi(2);
+        if sum >= limit {
+            return None;
+        }
+    }
+    Some(sum)
 }
 
 /// Matrices that may be int4.
