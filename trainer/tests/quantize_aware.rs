@@ -71,31 +71,29 @@ fn exported(
 
 #[test]
 fn the_forward_pass_sees_what_the_blob_holds() {
-    for number in ["8", "4"] {
-        for shape in common::SHAPES {
-            let fields = [&[("bits", number), ("quantize_aware", "0.5")], *shape].concat();
-            let settings = settings(&fields);
-            let mut run = trainer(settings, 2);
-            steps(&mut run, 5);
-            let from = run.to_checkpoint("aware", false);
-            let shards = Shards::new(2, 2).unwrap();
-            let rounding = Rounding::new(&run.settings, &run.entries);
-            let seen = rounding.apply(&shards, &host(run.state.weights.clone()));
-            let held = exported(&run.settings, &from.weights, &from);
-            assert_ne!(seen, host(run.state.weights.clone()));
-            let evaluator = Evaluator::<Flex>::new(run.settings.model, &FlexDevice);
-            let [seen, held] = [seen, held].map(|flat| {
-                let weights = optimizer::upload(flat, &FlexDevice);
-                evaluator.nll(&shards, &weights, &run.text.val)
-            });
-            assert_eq!(seen, held, "{fields:?}");
-        }
+    for shape in common::SHAPES {
+        let fields = [&[("quantize_aware", "0.5")], *shape].concat();
+        let settings = settings(&fields);
+        let mut run = trainer(settings, 2);
+        steps(&mut run, 5);
+        let from = run.to_checkpoint("aware", false);
+        let shards = Shards::new(2, 2).unwrap();
+        let rounding = Rounding::new(&run.settings, &run.entries);
+        let seen = rounding.apply(&shards, &host(run.state.weights.clone()));
+        let held = exported(&run.settings, &from.weights, &from);
+        assert_ne!(seen, host(run.state.weights.clone()));
+        let evaluator = Evaluator::<Flex>::new(run.settings.model, &FlexDevice);
+        let [seen, held] = [seen, held].map(|flat| {
+            let weights = optimizer::upload(flat, &FlexDevice);
+            evaluator.nll(&shards, &weights, &run.text.val)
+        });
+        assert_eq!(seen, held, "{fields:?}");
     }
 }
 
 #[test]
 fn the_first_rounded_step_is_the_one_that_the_share_says() {
-    let aware = settings(&[("quantize_aware", "0.25"), ("steps", "40"), ("bits", "4")]);
+    let aware = settings(&[("quantize_aware", "0.25"), ("steps", "40")]);
     assert_eq!(aware.aware_from(), 30);
     let mut one = trainer(aware, 1);
     let mut other = trainer(settings(&[("steps", "40")]), 1);
@@ -109,7 +107,7 @@ fn the_first_rounded_step_is_the_one_that_the_share_says() {
 
 #[test]
 fn a_run_resumed_within_the_phase_equals_an_uninterrupted_one() {
-    let settings = settings(&[("quantize_aware", "0.5"), ("steps", "60"), ("bits", "4")]);
+    let settings = settings(&[("quantize_aware", "0.5"), ("steps", "60")]);
     let mut whole = trainer(settings, 2);
     steps(&mut whole, 60);
     let mut first = trainer(settings, 1);
@@ -138,9 +136,7 @@ fn rounded_weights_learn_and_lose_less_than_those_rounded_afterwards() {
             ("steps", "300"),
             ("dropout", "0"),
         ];
-        let mut settings = settings(&fields);
-        // the rounding that is judged is int4's in both
-        settings.bits = 4;
+        let settings = settings(&fields);
         let mut run = trainer(settings, 2);
         steps(&mut run, 150);
         run.evaluate();
@@ -157,13 +153,8 @@ fn rounded_weights_learn_and_lose_less_than_those_rounded_afterwards() {
 }
 
 #[test]
-fn bits_without_a_phase_are_refused() {
-    for (fields, says) in [
-        ([("bits", "4"), ("quantize_aware", "0")], "--quantize-aware"),
-        ([("bits", "6"), ("quantize_aware", "0.5")], "8 or 4"),
-        ([("bits", "8"), ("quantize_aware", "1.5")], "quantize_aware"),
-    ] {
-        let error = settings(&fields).validate().unwrap_err().to_string();
-        assert!(error.contains(says), "{error}");
-    }
+fn a_share_is_a_share() {
+    let error = settings(&[("quantize_aware", "1.5")]).validate();
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("quantize_aware is 1.5"), "{error}");
 }

@@ -15,7 +15,8 @@ use crate::quantize::{check_finite, quantize_bias, quantize_gains, quantize_rows
 ///
 /// # Numerics
 ///
-/// The rounding is that of [`blob::write_as`](crate::blob::write_as). A value of int8, of a gain or of
+/// The rounding is that of [`blob::write_as`](crate::blob::write_as), which also turns the rotary pairs
+/// of an int8 `w_qkv` before it rounds them; that is not done here. A value of int8, of a gain or of
 /// a bias below 2^8 is exact in `f32`; one of int4 has the factors of three multipliers and is rounded
 /// once more.
 ///

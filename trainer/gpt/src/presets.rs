@@ -66,7 +66,6 @@ const BASE: Settings = Settings {
     sample_len: 200,
     teacher_share: 0.5,
     quantize_aware: 0.0,
-    bits: 8,
     train_on_dev: false,
 };
 

@@ -386,9 +386,9 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
         trainer.text.val.len() - 1,
         trainer.settings.model.context_len,
         if trainer.settings.quantize_aware > 0.0 {
-            format!("rounded to int{} ", trainer.settings.bits)
+            "rounded to int4 "
         } else {
-            String::new()
+            ""
         },
         best.step,
         if trainer.settings.train_on_dev {
@@ -407,9 +407,10 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
         )),
         path.display()
     );
-    let bits = match trainer.settings.bits {
-        8 => String::new(),
-        bits => format!(" --bits {bits}"),
+    let bits = if trainer.settings.quantize_aware > 0.0 {
+        " --bits 4"
+    } else {
+        ""
     };
     crate::say!("next:\n  tools/export {name}{bits}");
     Ok(())

@@ -9,7 +9,7 @@ use crate::settings;
 /// Prompt of the samples during and after training.
 pub const PROMPT: &str = "ROMEO:\n";
 
-/// Quantises the weights that a checkpoint deploys, to the bits that its run rounds to.
+/// Quantises the weights that a checkpoint deploys, in the formats that its run rounds to.
 ///
 /// # Errors
 ///

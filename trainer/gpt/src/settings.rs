@@ -64,21 +64,13 @@ pub struct Settings {
     /// without effect where there is no teacher.
     #[serde(default)]
     pub teacher_share: f64,
-    /// Share of the steps, the last of them, whose forward pass sees the weights as the blob rounds
+    /// Share of the steps, the last of them, whose forward pass sees the weights as a blob of int4 rounds
     /// them; above 0, what is deployed is chosen by the loss of the rounded average.
     #[serde(default)]
     pub quantize_aware: f64,
-    /// Bits of the layers' matrices that the run rounds to: 8 or 4. Embedding and head keep 8.
-    #[serde(default = "eight")]
-    pub bits: u8,
     /// Trains on dev too; its loss then says nothing, and the last weights are deployed instead of
     /// the best on dev.
     pub train_on_dev: bool,
-}
-
-/// Bits of a run whose settings do not say.
-const fn eight() -> u8 {
-    8
 }
 
 /// Fields that the command line sets, with their help.
@@ -127,11 +119,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "quantize_aware",
-        "Share of the steps, the last, that see weights rounded as in the blob: 0 to 1",
-    ),
-    (
-        "bits",
-        "Bits of the layers' weights that --quantize-aware rounds to: 8 or 4",
+        "Share of the steps, the last, that see weights rounded as by tools/export --bits 4",
     ),
     ("train_on_dev", "Trains on dev too: true or false"),
 ];
@@ -224,25 +212,18 @@ impl Settings {
                 bail!("{name} is {value}; expected a number from {low} to {high}");
             }
         }
-        if !matches!(self.bits, 4 | 8) {
-            bail!("bits is {}; weights have 8 or 4 bits", self.bits);
-        }
-        if self.bits == 4 && self.quantize_aware == 0.0 {
-            bail!(
-                "--bits 4 says what --quantize-aware rounds to; add a share of the steps, such as \
-                 --quantize-aware 0.5, or leave it to tools/export --bits 4"
-            );
-        }
         Ok(())
     }
 
-    /// Returns the number formats that the run rounds to, those of `tools/export` with the same bits.
+    /// Returns the number formats that the run rounds to: those of `tools/export --bits 4` where it
+    /// knows its rounding, else int8.
     #[must_use]
     pub fn kinds(&self) -> Kinds {
-        match self.bits {
-            4 => int4::kinds(&self.model, None, &[]).unwrap_or(Kinds::W8),
-            _ => Kinds::W8,
+        if self.quantize_aware == 0.0 {
+            return Kinds::W8;
         }
+        // without names there is nothing to refuse
+        int4::kinds(&self.model, None, &[]).unwrap_or(Kinds::W8)
     }
 
     /// Returns the first step whose forward pass sees rounded weights, `steps` if there is none.
