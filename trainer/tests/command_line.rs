@@ -166,9 +166,15 @@ fn an_imported_run_is_scored_and_not_taken_for_a_training() {
     };
     imported.save(&best("own")).unwrap();
 
-    let output = trainer(&dir, &["eval"]);
-    assert!(output.status.success(), "{}", text(&output));
-    assert!(text(&output).starts_with("run own, "), "{}", text(&output));
+    // the newest is a trained one while there is one
+    for (args, run) in [
+        (&["eval"][..], "run one, "),
+        (&["eval", "own"], "run own, "),
+    ] {
+        let output = trainer(&dir, args);
+        assert!(output.status.success(), "{}", text(&output));
+        assert!(text(&output).starts_with(run), "{}", text(&output));
+    }
     let output = trainer(&dir, &["--resume", "--device", "cpu"]);
     assert!(output.status.success(), "{}", text(&output));
     assert!(
