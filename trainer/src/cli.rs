@@ -298,7 +298,31 @@ fn train_args(command: Command) -> Command {
                     BOARDS.map(|board| board.name).join(", ")
                 )),
         );
-    fields(command, FIELDS)
+    fields(worker_args(command), FIELDS)
+}
+
+fn worker_args(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("workers")
+                .long("workers")
+                .value_name("N")
+                .value_parser(value_parser!(usize))
+                .default_value("1")
+                .help("Threads that share every batch, one per GPU where there are some"),
+        )
+        .arg(
+            Arg::new("listen")
+                .long("listen")
+                .value_name("ADDRESS")
+                .help("Has the other workers be processes that join at this address and port"),
+        )
+        .arg(
+            Arg::new("join")
+                .long("join")
+                .value_name("ADDRESS")
+                .help("Works for the run that listens there"),
+        )
 }
 
 /// Adds an argument per field.
@@ -443,5 +467,8 @@ fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
         name: text(matches, "name"),
         threads: matches.get_one("threads").copied(),
         board: text(matches, "board"),
+        workers: *matches.get_one("workers").unwrap_or(&1),
+        listen: text(matches, "listen"),
+        join: text(matches, "join"),
     })
 }

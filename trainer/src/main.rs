@@ -63,12 +63,21 @@ fn device(asked: &str) -> Result<Result<usize, String>> {
 fn train(args: &TrainArgs) -> Result<()> {
     match device(&args.device)? {
         Ok(count) => {
-            gpt::say!("device: CUDA (burn-cuda), the first of {count}");
-            cuda::train(Plan::new(args, "pico2")?)
+            gpt::say!(
+                "device: CUDA (burn-cuda), {} of {count}",
+                args.workers.min(count)
+            );
+            match &args.join {
+                Some(address) => cuda::join(args, address),
+                None => cuda::train(Plan::new(args, "pico2")?, count),
+            }
         }
         Err(reason) => {
             gpt::say!("device: CPU (burn-flex); {reason}");
-            run::train::<Flex>(Plan::new(args, "pocket")?, &FlexDevice)
+            match &args.join {
+                Some(address) => run::join::<Flex>(args, address, &FlexDevice),
+                None => run::train::<Flex>(Plan::new(args, "pocket")?, &[FlexDevice]),
+            }
         }
     }
 }

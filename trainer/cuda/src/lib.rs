@@ -5,6 +5,7 @@
 
 use burn_cuda::{Cuda, CudaDevice};
 use gpt::bench::BenchArgs;
+use gpt::request::TrainArgs;
 use gpt::run::Plan;
 
 /// Counts the usable devices; the error is a sentence.
@@ -27,13 +28,23 @@ pub fn devices() -> Result<usize, String> {
     }
 }
 
-/// Trains on the first device.
+/// Trains on the first device, and the other workers of the run on the next ones of `count`.
 ///
 /// # Errors
 ///
 /// As [`gpt::run::train`].
-pub fn train(plan: Plan) -> anyhow::Result<()> {
-    gpt::run::train::<Cuda>(plan, &CudaDevice::default())
+pub fn train(plan: Plan, count: usize) -> anyhow::Result<()> {
+    let devices: Vec<_> = (0..count).map(CudaDevice::new).collect();
+    gpt::run::train::<Cuda>(plan, &devices)
+}
+
+/// Works on the first device for a run that listens at an address.
+///
+/// # Errors
+///
+/// As [`gpt::run::join`].
+pub fn join(args: &TrainArgs, address: &str) -> anyhow::Result<()> {
+    gpt::run::join::<Cuda>(args, address, &CudaDevice::default())
 }
 
 /// Measures on the first device.

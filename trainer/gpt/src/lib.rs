@@ -34,6 +34,7 @@ pub mod ops;
 pub mod optimizer;
 pub mod paper;
 pub mod params;
+pub mod peers;
 pub mod precision;
 pub mod presets;
 pub mod progress;

@@ -25,6 +25,12 @@ pub struct TrainArgs {
     pub threads: Option<usize>,
     /// Board that the model must fit.
     pub board: Option<String>,
+    /// Workers of the run.
+    pub workers: usize,
+    /// Address where the other workers, being processes, join.
+    pub listen: Option<String>,
+    /// Address of the run to work for.
+    pub join: Option<String>,
 }
 
 /// What `trainer eval` was asked for.

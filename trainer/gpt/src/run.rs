@@ -15,13 +15,16 @@ use crate::metrics::{Line, Metrics};
 use crate::precision::Precision;
 use crate::progress::Progress;
 use crate::request::SampleArgs;
+use crate::settings::Settings;
 use crate::training::Trainer;
 use crate::{memory, metrics, needs, paper, report, sample};
 
 mod plan;
+mod workers;
 
 use plan::Start;
 pub use plan::{Plan, new_name};
+pub use workers::{Workers, join};
 
 /// Longest time between two saves of the last checkpoint.
 pub const SAVE_EVERY: Duration = Duration::from_secs(30);
@@ -101,18 +104,30 @@ pub(crate) fn trained(dir: &Path, file: &str) -> Result<PathBuf> {
     );
 }
 
-/// Trains on a device, from the plan to the last sentence.
+/// Checks that the device computes in the number format that is asked for.
+fn supported<B: TrainBackend>(settings: &Settings) -> Result<()> {
+    if settings.precision != Precision::F32 && !B::GPU {
+        bail!("half precision is for a GPU (--device cuda); use --precision f32");
+    }
+    Ok(())
+}
+
+/// Trains on the first of the devices, and with several threads on the others too, from the plan to
+/// the last sentence.
 ///
 /// # Errors
 ///
-/// A loss that is not finite, or a file that cannot be written.
-pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
-    if plan.settings.precision != Precision::F32 && !B::GPU {
-        bail!("half precision is for a GPU (--device cuda); use --precision f32");
-    }
+/// A loss that is not finite, a worker that is gone, or a file that cannot be written.
+///
+/// # Panics
+///
+/// If there is no device.
+pub fn train<B: TrainBackend>(plan: Plan, devices: &[B::Device]) -> Result<()> {
+    supported::<B>(&plan.settings)?;
+    let threads = plan.workers.threads(plan.threads);
     let dir = runs::dir(&plan.name)?;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let mut trainer = Trainer::<B>::new(plan.settings, plan.text, plan.threads, device)?;
+    let mut trainer = Trainer::<B>::new(plan.settings, plan.text, threads, &devices[0])?;
     match &plan.start {
         Start::Rule => {}
         Start::Run(from) => trainer.start_from(from)?,
@@ -144,8 +159,15 @@ pub fn train<B: TrainBackend>(plan: Plan, device: &B::Device) -> Result<()> {
     }
     needs::say(&mut trainer);
 
+    let _team = plan
+        .workers
+        .gather(&mut trainer, &plan.name, threads, devices)?;
     let stop = interruption();
-    if !steps(&mut trainer, &plan.name, &dir, &stop)? {
+    let whole = steps(&mut trainer, &plan.name, &dir, &stop)?;
+    if let Some(mut peers) = trainer.peers.take() {
+        peers.end(trainer.step, settings.steps);
+    }
+    if !whole {
         crate::say!(
             "stopped at step {} of {}; continue with\n  cargo run --release -p trainer -- --resume {}",
             trainer.step,
@@ -244,7 +266,10 @@ fn steps<B: TrainBackend>(
     let (mut since, mut loss_sum, mut count) = (Instant::now(), 0.0, 0_u32);
     while trainer.step < settings.steps {
         let started = Instant::now();
-        let mut reports = trainer.advance()?;
+        let mut reports = match trainer.advance() {
+            Ok(reports) => reports,
+            Err(error) => return Err(workers::kept(trainer, name, error)),
+        };
         let last = trainer.step == settings.steps;
         let eval = last || trainer.step.is_multiple_of(settings.eval_every);
         let due = eval || trainer.step.is_multiple_of(line_every);

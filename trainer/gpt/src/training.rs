@@ -16,6 +16,7 @@ use crate::model::Gpt;
 use crate::ops::Targets;
 use crate::optimizer::{self, State};
 use crate::params::{self, Entry};
+use crate::peers::{self, Peers};
 use crate::precision::{self, LossScale, Precision};
 use crate::rounding::Rounding;
 use crate::settings::Settings;
@@ -88,6 +89,8 @@ pub struct Trainer<B: TrainBackend> {
     pub soft: Option<SoftTargets>,
     /// Factor of the loss, under `f16`.
     pub loss_scale: Option<LossScale>,
+    /// The other workers, if there are any.
+    pub peers: Option<Box<dyn Peers<B>>>,
     device: B::Device,
     /// The training text, where the device has it at hand.
     tokens: Tensor<B::Train, 1, Int>,
@@ -143,6 +146,7 @@ impl<B: TrainBackend> Trainer<B> {
             step: 0,
             soft: None,
             loss_scale: (settings.precision == Precision::F16).then(LossScale::default),
+            peers: None,
             tokens: ints(text.train.iter().copied(), [text.train.len()], device),
             offsets: ints(0..settings.train_len, [1, settings.train_len], device),
             queued: Vec::new(),
@@ -155,16 +159,24 @@ impl<B: TrainBackend> Trainer<B> {
         })
     }
 
-    /// Returns loss and gradients of the next step's batch without taking the step.
+    /// Returns loss and gradients of the next step's batch without taking the step, and without the
+    /// other workers.
+    ///
+    /// # Panics
+    ///
+    /// Never: nobody is missing where nobody is asked.
     #[must_use]
     pub fn gradients(&mut self) -> (f64, Tensor<B, 1>) {
-        let (losses, grads) = self.shard_gradients();
+        let peers = self.peers.take();
+        let alone = self.shard_gradients();
+        self.peers = peers;
+        let (losses, grads) = alone.expect("nobody else is asked");
         (sum(losses), grads)
     }
 
-    /// Returns the losses of the shards, each already divided by the whole batch, and the sum of
-    /// their gradients, without waiting for them.
-    fn shard_gradients(&mut self) -> (Vec<Tensor<B, 1>>, Tensor<B, 1>) {
+    /// Returns the losses of the shards, each already divided by the whole batch, or their sum, and
+    /// the sum of their gradients, without waiting for them.
+    fn shard_gradients(&mut self) -> Result<(Vec<Tensor<B, 1>>, Tensor<B, 1>)> {
         let batch = self.batches.get(self.step);
         let this = &*self;
         let weights = if this.step < this.settings.aware_from() {
@@ -172,15 +184,27 @@ impl<B: TrainBackend> Trainer<B> {
         } else {
             this.rounded(&this.state.weights)
         };
-        let parts = this.shards.map(this.settings.shards, |shard| {
-            this.shard(weights.clone(), &batch, shard)
+        let all = this.settings.shards;
+        let place = this.peers.as_ref().map_or((0, 1), |peers| peers.place());
+        let own = peers::shards(all, place);
+        let parts = this.shards.map(own.len(), |i| {
+            this.shard(weights.clone(), &batch, own.start + i)
         });
-        self.shards.serial(|| {
+        if let Some(peers) = &mut self.peers {
+            // a loss travels behind its gradients
+            let joined = parts
+                .into_iter()
+                .map(|(loss, grads)| Tensor::cat(vec![grads, loss], 0));
+            let sum = peers.sum(self.step, joined.collect(), &mut self.record)?;
+            let len = sum.dims()[0] - 1;
+            return Ok((vec![sum.clone().slice(len..len + 1)], sum.slice(0..len)));
+        }
+        Ok(self.shards.serial(|| {
             let (losses, grads): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
             // in the order of the shards: a float sum depends on it
             let sum = grads.into_iter().reduce(|sum, part| sum + part);
             (losses, sum.expect("at least one shard"))
-        })
+        }))
     }
 
     /// Returns weights as the blob rounds them; on a GPU they pass through the host.
@@ -284,10 +308,11 @@ impl<B: TrainBackend> Trainer<B> {
     ///
     /// # Errors
     ///
-    /// A loss or gradient that is not finite, under `f16` with a loss that is not scaled up any
+    /// A worker that is gone, see [`Peers::sum`]; a loss or gradient that is not finite, under `f16` with a loss that is not scaled up any
     /// more; the weights are left as they were, and the message names the tensor.
     pub fn step(&mut self) -> Result<StepReport> {
-        let (loss, grads) = self.gradients();
+        let (losses, grads) = self.shard_gradients()?;
+        let loss = sum(losses);
         let norm = B::global_norm(&grads);
         let grad_norm = f64::from(host(norm.clone())[0]);
         if !loss.is_finite() || !grad_norm.is_finite() {
@@ -344,7 +369,7 @@ impl<B: TrainBackend> Trainer<B> {
         if B::QUEUE < 2 || self.loss_scale.is_some() {
             return Ok(vec![self.step()?]);
         }
-        let (losses, grads) = self.shard_gradients();
+        let (losses, grads) = self.shard_gradients()?;
         let norm = B::global_norm(&grads);
         let lr = self.update(grads, norm.clone());
         self.queued.push(Queued { losses, norm, lr });

@@ -5,6 +5,7 @@ use checkpoint::{Board, Checkpoint, Corpus, Origin, Vocabulary, blob, runs};
 use runtime::Config;
 use serde_json::Value;
 
+use super::workers::{self, Workers};
 use super::{corpus, noted, run_dir, threads, trained};
 use crate::presets::{self, TUNING, TUNING_TOKENS};
 use crate::request::TrainArgs;
@@ -34,6 +35,7 @@ pub struct Plan {
     /// Of a new run.
     pub(super) origin: Option<Origin>,
     pub(super) threads: usize,
+    pub(super) workers: Workers,
 }
 
 impl Plan {
@@ -142,6 +144,7 @@ fn begun(
     }
     let context_len = usize::from(settings.model.context_len);
     let text = Text::with_vocab(corpus, vocab, context_len, settings.train_on_dev)?;
+    let workers = workers::checked(args, &settings)?;
     let name = new_name(args.name.as_deref(), kind)?;
     let teachers = args
         .teachers
@@ -161,6 +164,7 @@ fn begun(
         teachers,
         origin: Some(Origin::here(std::env::args().skip(1))),
         threads: threads(args.threads),
+        workers,
     })
 }
 
@@ -223,6 +227,7 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
             context_len,
             settings.train_on_dev,
         )?,
+        workers: workers::checked(args, &settings)?,
         settings,
         name: from.run.clone(),
         threads: threads(args.threads),
