@@ -1,23 +1,16 @@
-//! The boards that an emulator runs.
+//! The boards that an emulator runs, and how their firmware is built.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::os::unix::net::UnixListener;
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use checkpoint::AlignedBytes;
 use runtime::{Layout, relayout};
 
-use super::Chat;
-
-/// How long an emulator may take to open its serial line.
-const START: Duration = Duration::from_secs(30);
+use super::Firmware;
 
 /// A board and its emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,30 +33,20 @@ pub enum Machine {
     Blackpill,
 }
 
-/// The firmware of a board, and the blob in the model's region of its flash.
-#[derive(Clone, Debug)]
-pub struct Firmware {
-    machine: Machine,
-    elf: PathBuf,
-    /// Beside which the files of one boot are kept.
-    model: PathBuf,
-    embedded: bool,
-}
-
 /// How a machine is built and started.
-struct Recipe {
+pub(super) struct Recipe {
     /// Folder and binary.
     name: &'static str,
     target: &'static str,
     features: &'static str,
-    emulator: Emulator,
+    pub(super) emulator: Emulator,
     /// Where the model's region begins, as the board's memory.x has it.
-    model_at: u32,
+    pub(super) model_at: u32,
 }
 
 /// What runs a machine.
 #[derive(Clone, Copy)]
-enum Emulator {
+pub(super) enum Emulator {
     /// QEMU, which has the machine under this name.
     Qemu(&'static str),
     Rp2040js,
@@ -84,7 +67,7 @@ impl Machine {
         Self::Blackpill,
     ];
 
-    const fn recipe(self) -> Recipe {
+    pub(super) const fn recipe(self) -> Recipe {
         let mps2 = Recipe {
             name: "qemu",
             target: "thumbv7em-none-eabihf",
@@ -329,182 +312,7 @@ fn kept() -> Result<PathBuf> {
     Ok(folder)
 }
 
-impl Firmware {
-    /// Boots it and waits for nothing.
-    ///
-    /// # Errors
-    ///
-    /// If the emulator is not installed or does not start.
-    pub fn boot(&self) -> Result<Chat> {
-        match self.machine.recipe().emulator {
-            Emulator::Qemu(name) => self.boot_qemu(name, &[]),
-            Emulator::Rp2040js => self.boot_pico(&[]),
-            Emulator::Unicorn(board) => self.boot_unicorn(board, &[]),
-        }
-    }
-
-    /// Boots it in QEMU with a clock that counts instructions: one is a nanosecond.
-    ///
-    /// # Errors
-    ///
-    /// As [`Firmware::boot`], or if this is not a board for QEMU.
-    pub fn boot_counting(&self) -> Result<Chat> {
-        match self.machine.recipe().emulator {
-            Emulator::Qemu(name) => self.boot_qemu(name, &["-icount", "shift=0"]),
-            _ => bail!("only QEMU counts instructions"),
-        }
-    }
-
-    /// Boots it with a source of noise, drawn from `seed`; without, the emulated chips have a stuck one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Firmware::boot`], or if the emulator has no noise.
-    pub fn boot_noisy(&self, seed: u32) -> Result<Chat> {
-        match self.machine.recipe().emulator {
-            Emulator::Unicorn(board) => self.boot_unicorn(board, &["--noise", &seed.to_string()]),
-            _ => bail!("only Unicorn's chips have noise"),
-        }
-    }
-
-    /// Boots it with its USB serial port, which is silent until the host has found it, for a line.
-    ///
-    /// # Errors
-    ///
-    /// As [`Firmware::boot`], or if this is not a board with such a port.
-    pub fn boot_usb(&self) -> Result<Chat> {
-        ensure!(self.machine == Machine::Pico, "only the Pico has USB");
-        self.boot_pico(&["--usb"])
-    }
-
-    /// Boots it with a flash cache that can stream, for a line; its emulator alone cannot.
-    ///
-    /// # Errors
-    ///
-    /// As [`Firmware::boot`], or if this is not a board with such a cache.
-    pub fn boot_streaming(&self) -> Result<Chat> {
-        match self.machine {
-            Machine::Pico => self.boot_pico(&["--streams"]),
-            Machine::Pico2 => self.boot_unicorn("pico2", &["--streams"]),
-            _ => bail!("only the Pico and the Pico 2 stream"),
-        }
-    }
-
-    /// Returns the ELF file.
-    #[must_use]
-    pub fn elf(&self) -> &Path {
-        &self.elf
-    }
-
-    /// Returns the file with the defmt frames of the last boot.
-    #[must_use]
-    pub fn frames(&self) -> PathBuf {
-        self.model.with_extension("defmt")
-    }
-
-    fn boot_qemu(&self, name: &str, extra: &[&str]) -> Result<Chat> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        // Socket paths are short by law (108 bytes), a target folder's may not be.
-        let socket = std::env::temp_dir().join(format!("chapbook-{}-{}.uart", unique.0, unique.1));
-        let listener = UnixListener::bind(&socket)?;
-        listener.set_nonblocking(true)?;
-        let mut chardev = OsString::from("socket,id=uart,path=");
-        chardev.push(&socket);
-        // Without a BIOS, which only the second has, it starts at the beginning of its RAM.
-        let (program, start): (_, &[&str]) = match self.machine {
-            Machine::Virt => ("qemu-system-riscv32", &["-bios", "none"]),
-            _ => ("qemu-system-arm", &[]),
-        };
-        let mut command = Command::new(program);
-        if !self.embedded {
-            let at = self.machine.recipe().model_at;
-            let model = self.model.display();
-            let loader = format!("loader,file={model},addr={at:#x},force-raw=on");
-            command.args(["-device", &loader]);
-        }
-        let mut emulator = command
-            .args(["-M", name, "-display", "none", "-monitor", "none"])
-            .args(["-semihosting-config", "enable=on,target=native"])
-            .args([OsStr::new("-chardev"), &chardev])
-            .args(["-serial", "chardev:uart"])
-            .args(start)
-            .args(extra)
-            .args([OsStr::new("-kernel"), self.elf.as_os_str()])
-            .stdin(Stdio::null())
-            .stdout(File::create(self.frames())?)
-            .spawn()
-            .with_context(|| {
-                format!(
-                    "{program} is not installed: apt-get install qemu-system-arm qemu-system-misc"
-                )
-            })?;
-        let start = Instant::now();
-        let line = loop {
-            match listener.accept() {
-                Ok((line, _)) => break line,
-                Err(error) if start.elapsed() > START => {
-                    bail!("QEMU opens no serial line: {error}")
-                }
-                Err(_) => thread::sleep(Duration::from_millis(10)),
-            }
-            if let Some(status) = emulator.try_wait()? {
-                bail!("QEMU ended at once: {status}");
-            }
-        };
-        line.set_nonblocking(false)?;
-        let input = Box::new(line.try_clone()?);
-        Ok(Chat::new(emulator, input, line, Some(socket)))
-    }
-
-    fn boot_pico(&self, extra: &[&str]) -> Result<Chat> {
-        let folder = root().join("tests/emulators");
-        ensure!(
-            folder.join("node_modules/rp2040js").is_dir(),
-            "rp2040js is not installed: (cd tests/emulators && npm ci)"
-        );
-        let mut command = Command::new("node");
-        command.arg(folder.join("rp2040.mjs")).arg(&self.elf);
-        self.boot_piped(command, extra)
-            .context("node is not installed: apt-get install nodejs npm")
-    }
-
-    fn boot_unicorn(&self, board: &str, extra: &[&str]) -> Result<Chat> {
-        let folder = root().join("tests/emulators");
-        let python = folder.join("venv/bin/python");
-        ensure!(
-            python.is_file(),
-            "Unicorn is not installed: (cd tests/emulators && python3 -m venv venv && venv/bin/pip \
-             install -r requirements.txt)"
-        );
-        let mut command = Command::new(python);
-        command.arg(folder.join("cortexm.py")).arg(board);
-        command.arg(&self.elf);
-        self.boot_piped(command, extra)
-    }
-
-    /// Boots an emulator whose standard input and output are the serial line.
-    fn boot_piped(&self, mut command: Command, extra: &[&str]) -> Result<Chat> {
-        command
-            .args([OsStr::new("--defmt"), self.frames().as_os_str()])
-            .args(extra);
-        if !self.embedded {
-            let at = format!("{:#x}", self.machine.recipe().model_at);
-            command.args([OsStr::new("--model"), self.model.as_os_str()]);
-            command.args(["--model-at", &at]);
-        }
-        let mut emulator = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let input = emulator.stdin.take().context("stdin is piped")?;
-        let output = emulator.stdout.take().context("stdout is piped")?;
-        Ok(Chat::new(emulator, Box::new(input), output, None))
-    }
-}
-
 /// Returns the root of the repository.
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -1,9 +1,11 @@
 //! Emulated boards: build the firmware around a blob, boot it and talk to it.
 
+mod boot;
 mod chat;
 pub mod host;
 pub mod machine;
 pub mod script;
 
+pub use boot::Firmware;
 pub use chat::Chat;
 pub use machine::Machine;

@@ -2,7 +2,7 @@
 
 use app::generate::Request;
 use checkpoint::AlignedBytes;
-use parity::emulators::machine::Firmware;
+use parity::emulators::Firmware;
 use parity::emulators::{Chat, Machine, host};
 use parity::shapes::{PLAIN, random_blob};
 use runtime::Config;

@@ -2,8 +2,8 @@
 
 use app::generate::Request;
 use checkpoint::synthetic;
-use parity::emulators::machine::{Firmware, example};
-use parity::emulators::{Chat, Machine, script};
+use parity::emulators::machine::example;
+use parity::emulators::{Chat, Firmware, Machine, script};
 use parity::shapes::{self, random_blob};
 use runtime::{Activation, Config, Norm, Position, Settings};
 
