@@ -95,17 +95,20 @@ impl Chat {
     /// As [`Chat::expect`].
     pub fn expect_within(&mut self, text: &str, patience: Duration) -> Result<String> {
         let start = Instant::now();
+        // Where the text may still begin: a flood is not searched again with each piece of it.
+        let mut from = 0;
         loop {
-            let found = self
-                .pending
+            let found = self.pending[from..]
                 .windows(text.len())
                 .position(|window| window == text.as_bytes());
             if let Some(place) = found {
+                let place = from + place;
                 let before = self.pending.drain(..place).collect();
                 self.pending.drain(..text.len());
                 return String::from_utf8(before)
                     .context("the board sent bytes that are not UTF-8");
             }
+            from = (self.pending.len() + 1).saturating_sub(text.len());
             let left = patience.saturating_sub(start.elapsed());
             match self.output.recv_timeout(left) {
                 Ok(bytes) => self.pending.extend(bytes),
