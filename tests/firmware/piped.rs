@@ -1,4 +1,4 @@
-//! `firmware/qemu/run.sh` without a terminal.
+//! `firmware/qemu/run.sh` without a terminal, for both boards that it boots.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,10 +14,22 @@ use crate::support::{on_host, pocket};
 #[test]
 #[ignore = "needs QEMU"]
 fn qemu_answers_what_is_piped() {
-    let firmware = Machine::Qemu.build_default().unwrap();
-    let folder = std::env::temp_dir().join(format!("chapbook-piped-{}", std::process::id()));
+    answers(Machine::Qemu);
+}
+
+/// What is typed before the board listens is not lost either.
+#[test]
+#[ignore = "needs QEMU"]
+fn virt_answers_what_is_piped() {
+    answers(Machine::Virt);
+}
+
+fn answers(machine: Machine) {
+    let firmware = machine.build_default().unwrap();
+    let name = machine.name();
+    let folder = std::env::temp_dir().join(format!("chapbook-piped-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let elf = folder.join("qemu");
+    let elf = folder.join(name);
     std::fs::copy(firmware.elf(), &elf).unwrap();
     let typed = folder.join("typed");
     write!(File::create(&typed).unwrap(), "/len 30\nROMEO:\n/seed 7\n").unwrap();

@@ -1,5 +1,6 @@
-//! UART0, a 16550, received by interrupt: it holds 16 bytes, and a forward pass takes longer. Sending
-//! polls.
+//! UART0, a 16550, received by interrupt: it holds a byte, and a forward pass takes longer. Sending
+//! polls. Its queue of 16 bytes stays off: to switch it on loses what came before, and without it
+//! QEMU waits with each byte until the last is fetched.
 
 use core::cell::RefCell;
 
@@ -19,12 +20,9 @@ const DATA: Register<u8> = unsafe { Register::new(UART) };
 // SAFETY: as above.
 const INTERRUPTS: Register<u8> = unsafe { Register::new(UART + 1) };
 // SAFETY: as above.
-const FIFO: Register<u8> = unsafe { Register::new(UART + 2) };
-// SAFETY: as above.
 const STATUS: Register<u8> = unsafe { Register::new(UART + 5) };
 
 const RECEIVED_INTERRUPT: u8 = 1 << 0;
-const FIFO_ON: u8 = 1 << 0;
 const STATUS_RX_READY: u8 = 1 << 0;
 const STATUS_RX_OVERRUN: u8 = 1 << 1;
 const STATUS_TX_READY: u8 = 1 << 5;
@@ -49,7 +47,6 @@ pub struct Uart(());
 impl Uart {
     /// Sets it up, with its interrupt.
     pub fn new() -> Self {
-        FIFO.write(FIFO_ON);
         INTERRUPTS.write(RECEIVED_INTERRUPT);
         PRIORITY.write(1);
         THRESHOLD.write(0);
