@@ -441,7 +441,7 @@ fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
     {
         let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
         anyhow::bail!(
-            "there is no model {name:?}; expected gpt, or a preset: {}",
+            "there is no model {name:?}; expected gpt, seq2seq, rnn or study, or a preset: {}",
             names.join(", ")
         );
     }
