@@ -1,28 +1,8 @@
 //! Small models of every shape that a configuration can describe.
 
+pub use checkpoint::synthetic::PLAIN;
 use checkpoint::{AlignedBytes, Checkpoint, blob, int4, synthetic};
 use runtime::{Activation, Config, Kinds, Norm, Position, Provenance};
-
-/// A small model with every optional part switched off.
-pub const PLAIN: Config = Config {
-    n_layer: 3,
-    n_head: 4,
-    n_kv_head: 4,
-    d_model: 32,
-    d_ff: 48,
-    context_len: 16,
-    vocab_size: 40,
-    position: Position::Rope,
-    rope_base: 1_000,
-    norm: Norm::RmsNorm,
-    activation: Activation::Relu2,
-    tied: true,
-    embed_scale: false,
-    attn_bias: false,
-    ff_bias: false,
-    norm_bias: false,
-    head_bias: false,
-};
 
 /// Returns configurations that together use every optional part, and its absence, with every kind
 /// of position, norm and activation.

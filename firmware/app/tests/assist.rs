@@ -5,31 +5,22 @@ use std::sync::Mutex;
 use std::thread;
 
 use app::{Copier, Helper, Kept, Pair, SecondCore, Stream};
-use checkpoint::{AlignedBytes, blob, int4, synthetic};
+use checkpoint::synthetic::{self, PLAIN};
+use checkpoint::{AlignedBytes, blob, int4};
 use runtime::kernel::lanes_len;
 use runtime::{
-    Activation, Assist, Config, Job, Layout, LogitsHash, Model, Norm, Position, Provenance, Rows,
-    Session,
+    Activation, Assist, Config, Job, Layout, LogitsHash, Model, Provenance, Rows, Session,
 };
 
 const CONFIG: Config = Config {
-    n_layer: 3,
     n_head: 3,
     n_kv_head: 1,
     d_model: 36,
     d_ff: 100,
-    context_len: 16,
     vocab_size: 65,
-    position: Position::Rope,
     rope_base: 10_000,
-    norm: Norm::RmsNorm,
     activation: Activation::SwiGlu,
-    tied: true,
-    embed_scale: false,
-    attn_bias: false,
-    ff_bias: false,
-    norm_bias: false,
-    head_bias: false,
+    ..PLAIN
 };
 
 /// The same model with int8 and with int4 weights, in the layout of each core.

@@ -2,7 +2,7 @@
 
 use runtime::format::{PRELUDE_LEN, seal};
 use runtime::pieces::Special;
-use runtime::{Config, Kind, SplitMix64, TENSOR_ALIGN, TensorSpec};
+use runtime::{Activation, Config, Kind, Norm, Position, SplitMix64, TENSOR_ALIGN, TensorSpec};
 
 use crate::aligned::AlignedBytes;
 use crate::byte_pair;
@@ -10,6 +10,27 @@ use crate::file::{Checkpoint, NamedTensor};
 
 /// Characters of tiny Shakespeare, in order.
 const CHARS: &str = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A small model with every optional part switched off.
+pub const PLAIN: Config = Config {
+    n_layer: 3,
+    n_head: 4,
+    n_kv_head: 4,
+    d_model: 32,
+    d_ff: 48,
+    context_len: 16,
+    vocab_size: 40,
+    position: Position::Rope,
+    rope_base: 1_000,
+    norm: Norm::RmsNorm,
+    activation: Activation::Relu2,
+    tied: true,
+    embed_scale: false,
+    attn_bias: false,
+    ff_bias: false,
+    norm_bias: false,
+    head_bias: false,
+};
 
 /// Makes a checkpoint with random weights; the same configuration and seed give the same one.
 ///

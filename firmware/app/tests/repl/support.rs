@@ -6,9 +6,10 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use app::{Board, Chip, Helper, Helpers, Memory, RECORD_LEN, Reset, Resets, Stack, StoreError};
-use checkpoint::{AlignedBytes, Checkpoint, blob, synthetic};
+use checkpoint::synthetic::{self, PLAIN};
+use checkpoint::{AlignedBytes, Checkpoint, blob};
 use embedded_io::{ErrorType, Read, ReadReady, Write};
-use runtime::{Activation, Assist, Config, Norm, Position, Provenance};
+use runtime::{Assist, Config, Provenance};
 
 /// RAM of the board that the tests run on, in words.
 pub(crate) const STATE_WORDS: usize = 8 * 1024;
@@ -19,18 +20,9 @@ pub(crate) const CONFIG: Config = Config {
     n_kv_head: 1,
     d_model: 16,
     d_ff: 32,
-    context_len: 16,
     vocab_size: 65,
-    position: Position::Rope,
     rope_base: 10_000,
-    norm: Norm::RmsNorm,
-    activation: Activation::Relu2,
-    tied: true,
-    embed_scale: false,
-    attn_bias: false,
-    ff_bias: false,
-    norm_bias: false,
-    head_bias: false,
+    ..PLAIN
 };
 
 /// A blob with random weights over the vocabulary of tiny Shakespeare.

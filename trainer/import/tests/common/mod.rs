@@ -1,27 +1,20 @@
 //! Tiny models, and files of other programs made of them.
 
-use checkpoint::{Checkpoint, NamedTensor, synthetic};
+use checkpoint::synthetic::{self, PLAIN};
+use checkpoint::{Checkpoint, NamedTensor};
 use runtime::{Activation, Config, Norm, Position};
 
 /// A model of llama2.c: grouped queries, a width that no group of 8 divides.
 pub(crate) const LLAMA: Config = Config {
     n_layer: 2,
-    n_head: 4,
     n_kv_head: 2,
     d_model: 16,
     d_ff: 12,
     context_len: 8,
     vocab_size: 30,
-    position: Position::Rope,
     rope_base: 10_000,
-    norm: Norm::RmsNorm,
     activation: Activation::SwiGlu,
-    tied: true,
-    embed_scale: false,
-    attn_bias: false,
-    ff_bias: false,
-    norm_bias: false,
-    head_bias: false,
+    ..PLAIN
 };
 
 /// A model of nanoGPT.
