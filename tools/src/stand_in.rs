@@ -1,12 +1,10 @@
 //! The boards' own REPL on this machine.
 
-use std::convert::Infallible;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use app::{Board, Chip, Memory};
+use app::{Board, Chip, Memory, NoLed};
 use checkpoint::AlignedBytes;
-use embedded_hal::digital::{ErrorType, OutputPin};
 use embedded_io::{Read, ReadReady, Write};
 use runtime::Model;
 
@@ -32,22 +30,6 @@ where
         },
     };
     app::run(board, blob, &mut Memory::new(), &mut vec![0; words]);
-}
-
-struct NoLed;
-
-impl ErrorType for NoLed {
-    type Error = Infallible;
-}
-
-impl OutputPin for NoLed {
-    fn set_low(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn set_high(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
 }
 
 /// The clock of this machine.

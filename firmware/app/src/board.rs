@@ -1,7 +1,9 @@
 //! What a board lends to the REPL: a serial port, an LED, a chip and memory.
 
+use core::convert::Infallible;
 use core::fmt;
 
+use embedded_hal::digital::{ErrorType, OutputPin};
 use heapless::Deque;
 use runtime::Vocab;
 
@@ -23,6 +25,24 @@ pub struct Board<S, L, C> {
     pub led: L,
     /// The rest of the chip.
     pub chip: C,
+}
+
+/// The LED of a board that has none.
+#[derive(Clone, Copy, Debug)]
+pub struct NoLed;
+
+impl ErrorType for NoLed {
+    type Error = Infallible;
+}
+
+impl OutputPin for NoLed {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
 }
 
 /// What the REPL asks of a chip. Only time is a must; whatever a chip lacks is said where it is

@@ -38,7 +38,7 @@ use embedded_io::{Read, ReadReady, Write};
 use runtime::Model;
 
 pub use board::{
-    Board, Chip, Memory, RECORD_LEN, Reset, Resets, Stack, StoreError, TYPE_AHEAD_BYTES,
+    Board, Chip, Memory, NoLed, RECORD_LEN, Reset, Resets, Stack, StoreError, TYPE_AHEAD_BYTES,
 };
 #[cfg(feature = "assist")]
 pub use board::{Helper, Helpers};

@@ -13,6 +13,7 @@ mod common;
 mod fault;
 pub mod kept;
 pub mod led;
+pub mod line;
 mod model;
 mod register;
 mod resets;

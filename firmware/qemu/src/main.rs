@@ -34,7 +34,7 @@ unsafe impl cortex_m::interrupt::InterruptNumber for UartRx {
 #[cortex_m_rt::entry]
 fn main() -> ! {
     chip::stack::prepare();
-    let serial = uart::Uart::new();
+    let serial = uart::open();
     // SAFETY: no critical section depends on this interrupt being masked.
     unsafe { NVIC::unmask(UartRx) };
     let board = app::Board {

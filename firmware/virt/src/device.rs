@@ -1,11 +1,9 @@
 //! Clock, and a watchdog made of the timer: the machine has none.
 
-use core::convert::Infallible;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use app::{Chip, RECORD_LEN, StoreError};
 use chip::Register;
-use embedded_hal::digital::{ErrorType, OutputPin};
 use riscv::interrupt::Interrupt;
 use riscv::register::{Permission, Range, mie, pmpaddr0, pmpcfg0};
 
@@ -32,7 +30,7 @@ const LAST_TICKS: u32 = 5;
 /// Ticks of the timer until the watchdog bites.
 static LEFT: AtomicU32 = AtomicU32::new(full());
 /// Whether it resets when it bites, after the last words.
-static GAVE_UP: AtomicU32 = AtomicU32::new(0);
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
 
 const fn full() -> u32 {
     WATCHDOG_MS * 1_000 / TICK_US as u32
@@ -56,7 +54,7 @@ pub fn guard_stack() {
 
 /// Has the machine start over soon: nothing else is left to do.
 pub fn give_up() {
-    GAVE_UP.store(1, Ordering::Relaxed);
+    GAVE_UP.store(true, Ordering::Relaxed);
     LEFT.store(LAST_TICKS, Ordering::Relaxed);
 }
 
@@ -67,7 +65,7 @@ fn tick() {
     let left = LEFT.load(Ordering::Relaxed).saturating_sub(1);
     LEFT.store(left, Ordering::Relaxed);
     if left == 0 {
-        if GAVE_UP.load(Ordering::Relaxed) != 0 {
+        if GAVE_UP.load(Ordering::Relaxed) {
             TEST.write(RESET);
         } else {
             panic!("nothing has fed the watchdog");
@@ -131,23 +129,6 @@ impl Chip for Device {
 
     fn save(&mut self, record: &[u8; RECORD_LEN]) -> Result<(), StoreError> {
         chip::kept::save(record);
-        Ok(())
-    }
-}
-
-/// The machine has no LED.
-pub struct NoLed;
-
-impl ErrorType for NoLed {
-    type Error = Infallible;
-}
-
-impl OutputPin for NoLed {
-    fn set_low(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn set_high(&mut self) -> Result<(), Infallible> {
         Ok(())
     }
 }

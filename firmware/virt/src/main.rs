@@ -24,8 +24,8 @@ fn main() -> ! {
     device::guard_stack();
     let board = app::Board {
         name: "virt",
-        serial: uart::Uart::new(),
-        led: device::NoLed,
+        serial: uart::open(),
+        led: app::NoLed,
         chip: device::Device::new(),
     };
     // SAFETY: UART and timer are set up; no critical section is open.

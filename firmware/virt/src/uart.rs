@@ -2,17 +2,10 @@
 //! polls. Its queue of 16 bytes stays off: to switch it on loses what came before, and without it
 //! QEMU waits with each byte until the last is fetched.
 
-use core::cell::RefCell;
-
-use app::{Overrun, Received};
 use chip::Register;
-use critical_section::Mutex;
-use embedded_io::{ErrorType, Read, ReadReady, Write};
+use chip::line::{self, Line};
 use riscv::interrupt::Interrupt;
 use riscv::register::mie;
-
-/// Bytes that arrive during one forward pass and wait.
-const QUEUE_LEN: usize = 2048;
 
 const UART: usize = 0x1000_0000;
 // SAFETY: the machine has a 16550 there (QEMU, hw/riscv/virt.c); it is no memory.
@@ -39,30 +32,22 @@ const THRESHOLD: Register = unsafe { Register::new(PLIC + 0x20_0000) };
 // SAFETY: as above.
 const CLAIM: Register = unsafe { Register::new(PLIC + 0x20_0004) };
 
-static RECEIVED: Mutex<RefCell<Received<QUEUE_LEN>>> = Mutex::new(RefCell::new(Received::new()));
-
-/// UART0.
-pub struct Uart(());
-
-impl Uart {
-    /// Sets it up, with its interrupt.
-    pub fn new() -> Self {
-        INTERRUPTS.write(RECEIVED_INTERRUPT);
-        PRIORITY.write(1);
-        THRESHOLD.write(0);
-        ENABLE.write(1 << SOURCE);
-        // SAFETY: the handler is there.
-        unsafe { mie::enable(Interrupt::MachineExternal) };
-        Self(())
-    }
+/// Sets it up, with its interrupt.
+pub fn open() -> Line {
+    INTERRUPTS.write(RECEIVED_INTERRUPT);
+    PRIORITY.write(1);
+    THRESHOLD.write(0);
+    ENABLE.write(1 << SOURCE);
+    // SAFETY: the handler is there.
+    unsafe { mie::enable(Interrupt::MachineExternal) };
+    Line { put, flush }
 }
 
 /// The receive interrupt.
 #[riscv_rt::core_interrupt(Interrupt::MachineExternal)]
 fn receive() {
     let source = CLAIM.read();
-    critical_section::with(|cs| {
-        let mut received = RECEIVED.borrow_ref_mut(cs);
+    line::receive(|received| {
         loop {
             let status = STATUS.read();
             if status & STATUS_RX_OVERRUN != 0 {
@@ -77,39 +62,13 @@ fn receive() {
     CLAIM.write(source);
 }
 
-impl ErrorType for Uart {
-    type Error = Overrun;
-}
-
-impl Read for Uart {
-    fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Overrun> {
-        while !bytes.is_empty() && !self.read_ready()? {
-            chip::idle();
-        }
-        critical_section::with(|cs| RECEIVED.borrow_ref_mut(cs).take(bytes))
-    }
-}
-
-impl ReadReady for Uart {
-    fn read_ready(&mut self) -> Result<bool, Overrun> {
-        critical_section::with(|cs| Ok(RECEIVED.borrow_ref(cs).is_ready()))
-    }
+/// Waits until the transmitter has room.
+fn flush() {
+    while STATUS.read() & STATUS_TX_READY == 0 {}
 }
 
 /// Sends a byte.
 pub fn put(byte: u8) {
-    while STATUS.read() & STATUS_TX_READY == 0 {}
+    flush();
     DATA.write(byte);
-}
-
-impl Write for Uart {
-    fn write(&mut self, bytes: &[u8]) -> Result<usize, Overrun> {
-        bytes.iter().copied().for_each(put);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> Result<(), Overrun> {
-        while STATUS.read() & STATUS_TX_READY == 0 {}
-        Ok(())
-    }
 }
