@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 /// What the board prints when it waits for a line.
-const PROMPT: &str = "\r\n> ";
+pub const PROMPT: &str = "\r\n> ";
 /// How long any one answer may take; emulators on a busy machine are slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -7,5 +7,5 @@ pub mod machine;
 pub mod script;
 
 pub use boot::Firmware;
-pub use chat::Chat;
+pub use chat::{Chat, PROMPT};
 pub use machine::Machine;

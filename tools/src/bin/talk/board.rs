@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use parity::emulators::{Chat, Machine};
+use parity::emulators::{Chat, Machine, PROMPT};
 use runtime::crc32;
 use serial2::SerialPort;
 use tools::input;
@@ -72,7 +72,7 @@ pub(crate) fn settle(chat: &mut Chat) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE && !chat.take(QUIET)?.is_empty() {}
     chat.send(&[INTERRUPT])?;
-    chat.expect_within("^C\r\n> ", PATIENCE)
+    chat.expect_within(&format!("^C{PROMPT}"), PATIENCE)
         .context("no prompt string: is the board on, and is this its port?")?;
     Ok(())
 }

@@ -85,8 +85,8 @@ impl Client {
         mut take: impl FnMut(&Reply<'_>) -> Result<()>,
     ) -> Result<()> {
         let id = self.send(request)?;
-        let found = self.reply(id, || false)?;
-        let reply: Message<Reply<'_>> = decode(&self.payload[..found])?;
+        self.reply(id, || false)?;
+        let reply: Message<Reply<'_>> = decode(&self.payload)?;
         if let Reply::Error(error) = reply.body {
             bail!("{error}");
         }
@@ -112,13 +112,12 @@ impl Client {
         };
         let mut cancelled = false;
         loop {
-            let found = self.reply(id, || !cancelled && interrupted.load(Ordering::Relaxed))?;
-            if found == 0 {
+            if !self.reply(id, || !cancelled && interrupted.load(Ordering::Relaxed))? {
                 cancelled = true;
                 self.send_as(id, Request::Cancel)?;
                 continue;
             }
-            let reply: Message<Reply<'_>> = decode(&self.payload[..found])?;
+            let reply: Message<Reply<'_>> = decode(&self.payload)?;
             match reply.body {
                 Reply::Error(error) => bail!("{error}"),
                 Reply::Begin { seed, .. } => made.seed = seed,
@@ -152,10 +151,10 @@ impl Client {
         self.chat.send(frame)
     }
 
-    /// Waits for a reply to `id` and returns the bytes of its payload; 0 once `stop` says so.
+    /// Waits for a reply to `id`, which is the payload then; returns false once `stop` says so.
     ///
     /// An error that belongs to no request is one here too: something was lost.
-    fn reply(&mut self, id: u32, stop: impl Fn() -> bool) -> Result<usize> {
+    fn reply(&mut self, id: u32, stop: impl Fn() -> bool) -> Result<bool> {
         let mut quiet = Instant::now();
         loop {
             while let Some(byte) = self.bytes.pop_front() {
@@ -166,14 +165,14 @@ impl Client {
                 let reply: Message<Reply<'_>> =
                     decode(&self.payload).context("the board speaks another version")?;
                 if reply.id == id {
-                    return Ok(self.payload.len());
+                    return Ok(true);
                 }
                 if let (0, Reply::Error(error)) = (reply.id, reply.body) {
                     bail!("{error}");
                 }
             }
             if stop() {
-                return Ok(0);
+                return Ok(false);
             }
             let bytes = self.chat.take(GLANCE)?;
             if !bytes.is_empty() {

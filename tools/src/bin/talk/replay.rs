@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, bail};
 use app::frames::{End, Reply};
-use app::generate::{self, Request};
-use app::prompt;
+use app::generate::Request;
 use checkpoint::{AlignedBytes, blob};
-use runtime::{Layout, Model, Session, Settings, Vocab};
+use parity::emulators::host;
+use runtime::{Layout, Model, Settings};
 use tools::input;
 
 use crate::client::Client;
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         seed: made.seed,
         len: settings.len,
     };
-    let (text, hash) = here(&bytes, line, request)?;
+    let (text, hash) = host::text(&bytes, line, request)?;
     println!("{}", made.text);
     if text != made.text {
         let same = text
@@ -81,18 +81,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         text.chars().count()
     );
     Ok(())
-}
-
-/// Makes a text on this machine.
-fn here(bytes: &AlignedBytes, line: &str, request: Request) -> Result<(String, u64)> {
-    let model = Model::from_bytes(bytes)?;
-    let mut state = vec![0; model.state_words()];
-    let mut session = Session::new(&model, &mut state)?;
-    let mut buffer = vec![0; Vocab::encode_len(line.len())];
-    let (tokens, _) = prompt::encode(line, model.vocab(), &mut buffer);
-    let mut text = String::new();
-    let hash = generate::text(&mut session, tokens, request, |char| text.push(char))?;
-    Ok((text, hash))
 }
 
 /// Returns the CRC-32 of a blob in each order of the weights that a board may have it in.

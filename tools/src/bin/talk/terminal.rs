@@ -8,14 +8,12 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Result, bail};
 use app::line::{Edit, LineEditor};
-use parity::emulators::Chat;
+use parity::emulators::{Chat, PROMPT};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use crate::{Arguments, board, interrupts};
 
-/// What a board prints when it waits for a line.
-const PROMPT: &[u8] = b"\r\n> ";
 /// How often Ctrl-C is looked at.
 const GLANCE: Duration = Duration::from_millis(100);
 /// How long a board may say nothing while it makes a text.
@@ -98,7 +96,10 @@ fn answer(chat: &mut Chat, line: &str, interrupted: &AtomicBool) -> Result<()> {
             bail!("the board has gone quiet");
         }
         held.extend(bytes);
-        if let Some(place) = held.windows(PROMPT.len()).position(|part| part == PROMPT) {
+        if let Some(place) = held
+            .windows(PROMPT.len())
+            .position(|part| part == PROMPT.as_bytes())
+        {
             chat.put_back(&held[place + PROMPT.len()..]);
             out.print(&held[..place])?;
             return out.end();
