@@ -5,19 +5,11 @@ mod common;
 use common::{Folder, printed, refused};
 use runtime::{Layout, Model};
 
-const EXPORT: &str = env!("CARGO_BIN_EXE_export");
 const FLASH_MODEL: &str = env!("CARGO_BIN_EXE_flash-model");
-
-fn exported(name: &str) -> Folder {
-    let folder = Folder::new(name);
-    folder.save("run", "best.ckpt", &folder.checkpoint(1));
-    printed(&folder.run(EXPORT, &["-o", "good.bin"]));
-    folder
-}
 
 #[test]
 fn the_model_is_in_the_order_of_the_core_and_the_command_names_its_place() {
-    let folder = exported("flash-model");
+    let folder = Folder::exported("flash-model");
     let said = printed(&folder.run(FLASH_MODEL, &["pico", "good.bin"]));
     let command = "probe-rs download --chip RP2040 --binary-format bin --base-address 0x10020000";
     assert!(said.contains(command), "{said}");
@@ -30,7 +22,7 @@ fn the_model_is_in_the_order_of_the_core_and_the_command_names_its_place() {
 
 #[test]
 fn what_does_not_go_to_a_board_is_said() {
-    let folder = exported("flash-model-errors");
+    let folder = Folder::exported("flash-model-errors");
     let said = refused(&folder.run(FLASH_MODEL, &["pico3", "good.bin"]));
     assert!(said.contains("there is no board"), "{said}");
     let said = refused(&folder.run(FLASH_MODEL, &["blackpill", "good.bin", "--elf", "good.bin"]));

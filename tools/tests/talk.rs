@@ -7,19 +7,11 @@ use checkpoint::AlignedBytes;
 use common::{Folder, printed, refused};
 use runtime::{Model, Session};
 
-const EXPORT: &str = env!("CARGO_BIN_EXE_export");
 const TALK: &str = env!("CARGO_BIN_EXE_talk");
-
-fn exported(name: &str) -> Folder {
-    let folder = Folder::new(name);
-    folder.save("run", "best.ckpt", &folder.checkpoint(1));
-    printed(&folder.run(EXPORT, &["-o", "good.bin"]));
-    folder
-}
 
 #[test]
 fn same_seed_and_prompt_give_the_text_of_the_runtime() {
-    let folder = exported("talk");
+    let folder = Folder::exported("talk");
     let bytes = AlignedBytes::from(folder.read("good.bin").as_slice());
     let model = Model::from_bytes(&bytes).unwrap();
     let mut state = vec![0; model.config().state_words()];
@@ -53,7 +45,7 @@ fn same_seed_and_prompt_give_the_text_of_the_runtime() {
 
 #[test]
 fn what_cannot_be_used_is_said() {
-    let folder = exported("talk-errors");
+    let folder = Folder::exported("talk-errors");
     let said = printed(&folder.run(TALK, &["--blob", "good.bin", "--len", "3", "R#O"]));
     assert!(said.contains("not in the vocabulary: '#' U+0023"), "{said}");
     let run = |arguments: &[&str]| refused(&folder.run(TALK, arguments));
@@ -88,7 +80,7 @@ fn what_cannot_be_used_is_said() {
 
 #[test]
 fn a_drawn_seed_is_said_and_gives_its_text_again() {
-    let folder = exported("talk-random");
+    let folder = Folder::exported("talk-random");
     let said = printed(&folder.run(TALK, &["--blob", "good.bin", "--seed", "random", "O"]));
     let (seed, text) = said.split_once(")\n").unwrap();
     let seed = seed.strip_prefix("(seed ").unwrap();
@@ -102,7 +94,7 @@ fn a_drawn_seed_is_said_and_gives_its_text_again() {
 
 #[test]
 fn lines_are_taken_as_a_board_takes_them() {
-    let folder = exported("talk-lines");
+    let folder = Folder::exported("talk-lines");
     let typed = [&b"RO\xff\0M\x1b[AEO:\r\n"[..], &b"y".repeat(300), b"\nlast"].concat();
     std::fs::write(folder.path.join("typed"), typed).unwrap();
     let output = std::process::Command::new(TALK)

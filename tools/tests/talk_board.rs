@@ -23,13 +23,6 @@ use tools::stand_in::serve;
 const EXPORT: &str = env!("CARGO_BIN_EXE_export");
 const TALK: &str = env!("CARGO_BIN_EXE_talk");
 
-fn exported(name: &str) -> Folder {
-    let folder = Folder::new(name);
-    folder.save("run", "best.ckpt", &folder.checkpoint(1));
-    printed(&folder.run(EXPORT, &["-o", "good.bin"]));
-    folder
-}
-
 /// A board on a pseudo-terminal; it ends with this.
 struct OnPty {
     port: PathBuf,
@@ -138,7 +131,7 @@ fn text(objects: &[Value]) -> String {
 
 #[test]
 fn the_conversation_is_held_over_a_serial_port() {
-    let folder = exported("talk-script");
+    let folder = Folder::exported("talk-script");
     let board = OnPty::boot(&folder);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conversation.txt");
     let arguments = ["--port", board.port(), "--script", script];
@@ -154,7 +147,7 @@ fn the_conversation_is_held_over_a_serial_port() {
 
 #[test]
 fn a_wrong_answer_is_named() {
-    let folder = exported("talk-wrong");
+    let folder = Folder::exported("talk-wrong");
     let run = |script: &str| {
         std::fs::write(folder.path.join("script"), script).unwrap();
         let output = folder.run(TALK, &["--blob", "good.bin", "--script", "script"]);
@@ -173,7 +166,7 @@ fn a_wrong_answer_is_named() {
 
 #[test]
 fn a_board_prints_the_hosts_text() {
-    let folder = exported("talk-port");
+    let folder = Folder::exported("talk-port");
     let board = OnPty::boot(&folder);
     let line = r"ROMEO:\nO \\ more";
     let settings = [
@@ -195,7 +188,7 @@ fn a_board_prints_the_hosts_text() {
 
 #[test]
 fn json_has_tokens_with_probabilities() {
-    let folder = exported("talk-json");
+    let folder = Folder::exported("talk-json");
     let board = OnPty::boot(&folder);
     let common = ["--json", "--len", "30", "--seed", "4", "ROMEO:"];
     let here = [&["--blob", "good.bin"][..], &common].concat();
@@ -233,9 +226,33 @@ fn json_has_tokens_with_probabilities() {
     assert_eq!(there[0]["board"], "stand-in");
 }
 
+/// The Python program of FRAMES.md prints what `--json` says.
+#[test]
+fn the_program_of_the_page_speaks_frames() {
+    let folder = Folder::exported("talk-python");
+    let board = OnPty::boot(&folder);
+    let page = include_str!("../../firmware/app/FRAMES.md");
+    let (_, program) = page.split_once("```python\n").unwrap();
+    let (program, _) = program.split_once("```").unwrap();
+    let mut python = Command::new("python3");
+    let said = printed(&python.args(["-c", program, board.port()]).output().unwrap());
+    let known = ["--json", "--port", board.port(), r"ROMEO:\n"];
+    let known = objects(&printed(&folder.run(TALK, &known)));
+    let known: Vec<String> = known
+        .iter()
+        .filter(|object| object["event"] == "token")
+        .map(|token| {
+            let text = token["text"].as_str().unwrap().replace('\n', r"\n");
+            format!("{:.3} '{text}'", token["probability"].as_f64().unwrap())
+        })
+        .collect();
+    assert_eq!(known.len(), 256);
+    assert_eq!(said.lines().collect::<Vec<_>>(), known);
+}
+
 #[test]
 fn replay_makes_the_boards_text_again_and_knows_another_model() {
-    let folder = exported("talk-replay");
+    let folder = Folder::exported("talk-replay");
     let board = OnPty::boot(&folder);
     let run = |blob: &str| {
         folder.run(
@@ -270,7 +287,7 @@ fn replay_makes_the_boards_text_again_and_knows_another_model() {
 
 #[test]
 fn lines_from_a_pipe_are_answered_by_the_board() {
-    let folder = exported("talk-pipe");
+    let folder = Folder::exported("talk-pipe");
     let board = OnPty::boot(&folder);
     std::fs::write(folder.path.join("typed"), "/len 7\nROMEO:\n/frames\n").unwrap();
     let output = Command::new(TALK)
@@ -292,7 +309,7 @@ fn lines_from_a_pipe_are_answered_by_the_board() {
 
 #[test]
 fn a_board_that_was_left_in_its_frames_is_taken_back() {
-    let folder = exported("talk-left");
+    let folder = Folder::exported("talk-left");
     let board = OnPty::boot(&folder);
     let port = SerialPort::open(&board.port, 115_200).unwrap();
     // Endless, from a program that then dies.
@@ -373,7 +390,7 @@ fn at_a_terminal(folder: &Folder, no_color: &str, known: &str) -> String {
 
 #[test]
 fn a_person_edits_lines_and_sees_notes_in_colour() {
-    let folder = exported("talk-terminal");
+    let folder = Folder::exported("talk-terminal");
     let known = printed(&folder.run(
         TALK,
         &["--blob", "good.bin", "--len", "9", "--seed", "3", "ROMEO:"],
@@ -393,7 +410,7 @@ fn a_person_edits_lines_and_sees_notes_in_colour() {
 #[test]
 #[ignore = "needs QEMU"]
 fn an_emulated_board_holds_the_conversation_and_makes_the_hosts_text() {
-    let folder = exported("talk-emulate");
+    let folder = Folder::exported("talk-emulate");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conversation.txt");
     let board = ["--emulate", "qemu", "--blob", "good.bin"];
     let said = printed(&folder.run(TALK, &[&board[..], &["--script", script]].concat()));
@@ -408,7 +425,7 @@ fn an_emulated_board_holds_the_conversation_and_makes_the_hosts_text() {
 
 #[test]
 fn what_is_not_there_is_said() {
-    let folder = exported("talk-none");
+    let folder = Folder::exported("talk-none");
     let said = refused(&folder.run(TALK, &["--port", "none", "a"]));
     assert!(said.contains("cannot open the serial port none"), "{said}");
     let said = refused(&folder.run(TALK, &["--emulate", "abacus", "--blob", "good.bin", "a"]));
@@ -440,7 +457,7 @@ fn the_python_of_the_page_works() {
         eprintln!("skipped: there is no python3");
         return;
     }
-    let folder = exported("talk-python");
+    let folder = Folder::exported("talk-python");
     let board = OnPty::boot(&folder);
     let page = include_str!("../../firmware/app/FRAMES.md");
     let program = page.split_once("```python\n").unwrap().1;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use checkpoint::{Checkpoint, Corpus, Vocabulary, runs, synthetic};
-use runtime::{Activation, Config, Norm, Position};
+use checkpoint::synthetic::{self, PLAIN};
+use checkpoint::{Checkpoint, Corpus, Vocabulary, runs};
+use runtime::Config;
 
 /// Shape of the run.
 pub(crate) const CONFIG: Config = Config {
@@ -13,18 +14,9 @@ pub(crate) const CONFIG: Config = Config {
     n_kv_head: 1,
     d_model: 16,
     d_ff: 24,
-    context_len: 16,
     vocab_size: 10,
-    position: Position::Rope,
-    rope_base: 1_000,
-    norm: Norm::RmsNorm,
-    activation: Activation::Relu2,
-    tied: true,
-    embed_scale: false,
-    attn_bias: false,
-    ff_bias: false,
-    norm_bias: false,
     head_bias: true,
+    ..PLAIN
 };
 
 /// A temporary folder with `text.txt` and `runs/`; removed at the end.
@@ -40,6 +32,16 @@ impl Folder {
         let text = "ROMEO:\nO more, more!\n".repeat(40);
         std::fs::write(path.join("text.txt"), text).unwrap();
         Self { path }
+    }
+
+    /// Creates the folder, with a run and its blob `good.bin`.
+    #[allow(dead_code, reason = "each test file is a crate of its own")]
+    pub(crate) fn exported(name: &str) -> Self {
+        let folder = Self::new(name);
+        folder.save("run", "best.ckpt", &folder.checkpoint(1));
+        let export = env!("CARGO_BIN_EXE_export");
+        printed(&folder.run(export, &["-o", "good.bin"]));
+        folder
     }
 
     /// Makes a checkpoint of a model that fits `text.txt`.
