@@ -1,51 +1,20 @@
-//! Flash, RAM, stack and the longest step stay below their limits.
+//! RAM, stack and the longest step are those that the host tools know, and below their limits.
 
-use std::fs;
-
-use checkpoint::BOARDS;
+use checkpoint::Board;
 use parity::emulators::Machine;
 
-use crate::support::{booted, ring};
+use crate::support::ring;
 
 #[test]
-#[ignore = "needs QEMU and rp2040js"]
-fn sizes_are_those_that_the_host_tools_know() {
-    for machine in [Machine::Qemu, Machine::Pico] {
-        let board = BOARDS
-            .iter()
-            .find(|board| board.name == machine.name())
-            .unwrap();
-        let firmware = ring(machine);
-        let banner = firmware.boot().unwrap().prompt().unwrap();
-        let ram = format!(" of {} bytes", board.ram_len - board.app_ram);
-        assert!(banner.contains(&ram), "{}: {banner}", board.name);
-
-        let code = flash_bytes(&fs::read(firmware.elf()).unwrap());
-        assert!(
-            code <= board.app_flash,
-            "{} has {code} bytes of code",
-            board.name
-        );
-    }
-}
-
-/// Returns the bytes that an ELF puts into flash.
-fn flash_bytes(elf: &[u8]) -> usize {
-    let word = |at: usize| u32::from_le_bytes(elf[at..at + 4].try_into().unwrap()) as usize;
-    let half = |at: usize| usize::from(u16::from_le_bytes(elf[at..at + 2].try_into().unwrap()));
-    let (table, entry_size, count) = (word(28), half(42), half(44));
-    let headers = (0..count).map(|i| table + i * entry_size);
-    headers
-        .filter(|&at| word(at) == 1)
-        .map(|at| word(at + 16))
-        .sum()
-}
-
-#[test]
-#[ignore = "needs QEMU and rp2040js"]
-fn stack_and_longest_step_stay_below_their_limits() {
+#[ignore = "needs QEMU, rp2040js and Unicorn"]
+fn ram_stack_and_longest_step_keep_their_limits() {
     for machine in Machine::ALL {
-        let mut chat = booted(machine);
+        let board = Board::find(machine.name()).unwrap();
+        let mut chat = ring(machine).boot().unwrap();
+        let banner = chat.prompt().unwrap();
+        let ram = format!(" of {} bytes", board.ram_len - board.app_ram);
+        assert!(banner.contains(&ram), "{machine:?}: {banner}");
+
         chat.ask("/bench 12").unwrap();
         let stats = chat.ask("/stats").unwrap();
         let number = |before: &str| -> u32 {

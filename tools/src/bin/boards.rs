@@ -55,7 +55,7 @@ fn run(measure: bool) -> anyhow::Result<()> {
             Err(error) => missing.push(format!("{error:#}")),
         }
     }
-    missing.iter().for_each(|line| eprintln!("{line}"));
+    ensure!(missing.is_empty(), "{}", missing.join("; "));
     Ok(())
 }
 
@@ -73,12 +73,18 @@ fn size(board: &Board) -> anyhow::Result<String> {
         )
     })?;
     let elf = Elf::new(&bytes).with_context(|| elf.display().to_string())?;
-    let state = board.ram_len - board.app_ram;
+    let (code, state) = (elf.code_len(), board.ram_len - board.app_ram);
+    ensure!(
+        code <= board.app_flash,
+        "{}: {code} bytes of code, more than the {} that are kept for it",
+        board.name,
+        board.app_flash
+    );
     Ok(format!(
         "| `{}` | {} | {} B | {} KiB | {} KiB | {} KiB | {} B |",
         board.name,
         board.chip,
-        elf.code_len(),
+        code,
         board.app_flash / 1024,
         (board.flash_len - board.app_flash) / 1024,
         state / 1024,
