@@ -81,7 +81,7 @@ class Chip:
     def write(self, _uc, offset, _size, value, base):
         # The other three copies of a register flip, set and clear bits of it.
         at, old = base + (offset & ~3 & ~0x3000), 0
-        if at not in (UART,):
+        if at != UART:
             old = self.reg(at)
             value = [value, old ^ value, old | value, old & ~value][offset >> 12 & 3]
         block, register = at & ~0xFFF, at & 0xFFF
