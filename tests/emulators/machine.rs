@@ -38,6 +38,7 @@ pub(super) struct Recipe {
     /// Folder and binary.
     name: &'static str,
     target: &'static str,
+    /// Those that the core calls for.
     features: &'static str,
     pub(super) emulator: Emulator,
     /// Where the model's region begins, as the board's memory.x has it.
@@ -71,7 +72,7 @@ impl Machine {
         let mps2 = Recipe {
             name: "qemu",
             target: "thumbv7em-none-eabihf",
-            features: "faults",
+            features: "",
             emulator: Emulator::Qemu("mps2-an386"),
             model_at: 0x0002_0000,
         };
@@ -88,7 +89,7 @@ impl Machine {
             },
             Self::An505 => Recipe {
                 target: "thumbv8m.main-none-eabihf",
-                features: "faults,dsp",
+                features: "dsp",
                 emulator: Emulator::Qemu("mps2-an505"),
                 model_at: 0x1002_0000,
                 ..mps2
@@ -96,28 +97,28 @@ impl Machine {
             Self::Virt => Recipe {
                 name: "virt",
                 target: "riscv32imc-unknown-none-elf",
-                features: "faults",
+                features: "",
                 emulator: Emulator::Qemu("virt"),
                 model_at: 0x8002_0000,
             },
             Self::Pico => Recipe {
                 name: "pico",
                 target: "thumbv6m-none-eabi",
-                features: "faults",
+                features: "",
                 emulator: Emulator::Rp2040js,
                 model_at: 0x1002_0000,
             },
             Self::Pico2 => Recipe {
                 name: "pico2",
                 target: "thumbv8m.main-none-eabihf",
-                features: "faults",
+                features: "",
                 emulator: Emulator::Unicorn("pico2"),
                 model_at: 0x1002_0000,
             },
             Self::Blackpill => Recipe {
                 name: "blackpill",
                 target: "thumbv7em-none-eabihf",
-                features: "faults",
+                features: "",
                 emulator: Emulator::Unicorn("blackpill"),
                 model_at: 0x0801_8000,
             },
@@ -154,8 +155,8 @@ impl Machine {
         })
     }
 
-    /// Builds the firmware without a model and puts `blob`, in the order of the board's core, where
-    /// the model lies; `label` names the files.
+    /// Builds the firmware without a model, with the command `/fault`, and puts `blob`, in the order of
+    /// the board's core, where the model lies; `label` names the files.
     ///
     /// # Errors
     ///
@@ -206,7 +207,10 @@ impl Machine {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let recipe = self.recipe();
-        let kind = if model == "none" { "bare" } else { "full" };
+        let (kind, faults) = match model {
+            "none" => ("bare", "faults"),
+            _ => ("full", ""),
+        };
         let elf = format!("{}-{}-{kind}{feature}.elf", recipe.name, recipe.target);
         let elf = kept()?.join(elf);
         if built.contains(&elf) {
@@ -218,9 +222,7 @@ impl Machine {
                 "--target",
                 recipe.target,
                 "--features",
-                recipe.features,
-                "--features",
-                feature,
+                &[recipe.features, faults, feature].join(","),
             ],
             model.as_ref(),
         )?
