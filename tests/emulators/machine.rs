@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
-use checkpoint::AlignedBytes;
-use runtime::{Layout, relayout};
+use checkpoint::{AlignedBytes, blob};
+use runtime::Layout;
 
 use super::Firmware;
 
@@ -284,15 +284,9 @@ fn cargo_build(package: &str, arguments: &[&str], model: &OsStr) -> Result<PathB
 }
 
 /// Returns the blob with its weights in the order of a target's core; what is no model, as it is.
-fn native(blob: &[u8], target: &str) -> Vec<u8> {
-    let layout = Layout::of_target(target, true);
-    let blob = AlignedBytes::from(blob);
-    let mut out = vec![0; 2 * blob.len() + 4096];
-    match relayout(&blob, layout, &mut out) {
-        Ok(len) => out.truncate(len),
-        Err(_) => out = blob.to_vec(),
-    }
-    out
+fn native(bytes: &[u8], target: &str) -> AlignedBytes {
+    let plain = AlignedBytes::from(bytes);
+    blob::relayout(&plain, Layout::of_target(target, true)).unwrap_or(plain)
 }
 
 /// Writes a file unless it has these bytes: another test's emulator may be reading it.
