@@ -229,6 +229,11 @@ fn json_has_tokens_with_probabilities() {
 /// The Python program of FRAMES.md prints what `--json` says.
 #[test]
 fn the_program_of_the_page_speaks_frames() {
+    let python = Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
     let folder = Folder::exported("talk-python");
     let board = OnPty::boot(&folder);
     let page = include_str!("../../firmware/app/FRAMES.md");
@@ -447,58 +452,4 @@ fn what_is_not_there_is_said() {
     );
     let said = usage(&["--port", "a", "--emulate", "pico"]);
     assert!(said.contains("cannot be used with"), "{said}");
-}
-
-/// The program of the page, as it stands there.
-#[test]
-fn the_python_of_the_page_works() {
-    let python = Command::new("python3").arg("--version").output();
-    if !python.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: there is no python3");
-        return;
-    }
-    let folder = Folder::exported("talk-python");
-    let board = OnPty::boot(&folder);
-    let page = include_str!("../../firmware/app/FRAMES.md");
-    let program = page.split_once("```python\n").unwrap().1;
-    let program = program.split_once("```").unwrap().0;
-    printed(&folder.run(
-        TALK,
-        &[
-            "--port",
-            board.port(),
-            "--len",
-            "6",
-            "--seed",
-            "3",
-            "--json",
-            "O",
-        ],
-    ));
-    std::fs::write(folder.path.join("program.py"), program).unwrap();
-    let said = printed(&folder.run("python3", &["program.py", board.port()]));
-    let host = printed(&folder.run(
-        TALK,
-        &[
-            "--blob",
-            "good.bin",
-            "--len",
-            "6",
-            "--seed",
-            "3",
-            r"ROMEO:\n",
-        ],
-    ));
-    let shown: Vec<char> = host.chars().take(6).collect();
-    assert_eq!(said.lines().count(), 6, "{said}");
-    for (line, character) in said.lines().zip(shown) {
-        let (probability, found) = line.split_once(' ').unwrap();
-        assert!(probability.parse::<f64>().unwrap() <= 1.0);
-        let known = if character == '\n' {
-            "'\\n'".to_owned()
-        } else {
-            format!("'{character}'")
-        };
-        assert_eq!(found, known);
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use checkpoint::synthetic::{self, PLAIN};
 use checkpoint::{Checkpoint, Corpus, Vocabulary, runs};
@@ -25,9 +26,12 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder; `name` keeps tests apart.
+    /// Creates the folder; `name` says whose it is where one is left behind.
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("chapbook-{name}-{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let unique = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = format!("chapbook-{name}-{}-{}", unique.0, unique.1);
+        let path = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(path.join("runs")).unwrap();
         let text = "ROMEO:\nO more, more!\n".repeat(40);
         std::fs::write(path.join("text.txt"), text).unwrap();
