@@ -1,11 +1,10 @@
 //! How a firmware is started in its emulator.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::net::UnixListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,6 +74,17 @@ impl Firmware {
         self.boot_pico(&["--usb"])
     }
 
+    /// Boots it with a computer that has opened its USB serial port and reads nothing from it, and a probe that
+    /// has stopped reading its logs, for a line; the line is the UART.
+    ///
+    /// # Errors
+    ///
+    /// As [`Firmware::boot`], or if this is not a board with such a port.
+    pub fn boot_unread(&self) -> Result<Chat> {
+        ensure!(self.machine == Machine::Pico, "only the Pico has USB");
+        self.boot_pico(&["--usb-unread", "--logs-unread"])
+    }
+
     /// Boots it with a flash cache that can stream, for a line; its emulator alone cannot.
     ///
     /// # Errors
@@ -101,14 +111,11 @@ impl Firmware {
     }
 
     fn boot_qemu(&self, name: &str, extra: &[&str]) -> Result<Chat> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let unique = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        // Socket paths are short by law (108 bytes), a target folder's may not be.
-        let socket = std::env::temp_dir().join(format!("chapbook-{}-{}.uart", unique.0, unique.1));
-        let listener = UnixListener::bind(&socket)?;
+        // A socket of the network, because every system has those.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
-        let mut chardev = OsString::from("socket,id=uart,path=");
-        chardev.push(&socket);
+        let port = listener.local_addr()?.port();
+        let chardev = format!("socket,id=uart,host=127.0.0.1,port={port},nodelay=on");
         // Without a BIOS, which only the second has, it starts at the beginning of its RAM.
         let (program, start): (_, &[&str]) = match self.machine {
             Machine::Virt => ("qemu-system-riscv32", &["-bios", "none"]),
@@ -124,7 +131,7 @@ impl Firmware {
         let mut emulator = command
             .args(["-M", name, "-display", "none", "-monitor", "none"])
             .args(["-semihosting-config", "enable=on,target=native"])
-            .args([OsStr::new("-chardev"), &chardev])
+            .args(["-chardev", &chardev])
             .args(["-serial", "chardev:uart"])
             .args(start)
             .args(extra)
@@ -151,8 +158,9 @@ impl Firmware {
             }
         };
         line.set_nonblocking(false)?;
+        line.set_nodelay(true)?;
         let input = Box::new(line.try_clone()?);
-        Ok(Chat::new(emulator, input, line, Some(socket)))
+        Ok(Chat::new(emulator, input, line))
     }
 
     fn boot_pico(&self, extra: &[&str]) -> Result<Chat> {
@@ -169,7 +177,11 @@ impl Firmware {
 
     fn boot_unicorn(&self, board: &str, extra: &[&str]) -> Result<Chat> {
         let folder = root().join("tests/emulators");
-        let python = folder.join("venv/bin/python");
+        let python = folder.join(if cfg!(windows) {
+            "venv/Scripts/python.exe"
+        } else {
+            "venv/bin/python"
+        });
         ensure!(
             python.is_file(),
             "Unicorn is not installed: (cd tests/emulators && python3 -m venv venv && venv/bin/pip \
@@ -198,6 +210,6 @@ impl Firmware {
             .spawn()?;
         let input = emulator.stdin.take().context("stdin is piped")?;
         let output = emulator.stdout.take().context("stdout is piped")?;
-        Ok(Chat::new(emulator, Box::new(input), output, None))
+        Ok(Chat::new(emulator, Box::new(input), output))
     }
 }

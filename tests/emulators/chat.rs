@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -24,7 +23,6 @@ pub struct Chat {
     output: Receiver<Vec<u8>>,
     /// Received and not yet taken.
     pending: Vec<u8>,
-    socket: Option<PathBuf>,
 }
 
 impl fmt::Debug for Chat {
@@ -37,15 +35,14 @@ impl fmt::Debug for Chat {
 }
 
 impl Chat {
-    /// Takes over an emulator, whose `socket` is removed at the end.
+    /// Takes over an emulator.
     pub(crate) fn new(
         emulator: Child,
         input: Box<dyn Write + Send>,
         output: impl Read + Send + 'static,
-        socket: Option<PathBuf>,
     ) -> Self {
         let mut chat = Self::over(input, output);
-        (chat.emulator, chat.socket) = (Some(emulator), socket);
+        chat.emulator = Some(emulator);
         chat
     }
 
@@ -65,7 +62,6 @@ impl Chat {
             input,
             output: receiver,
             pending: Vec::new(),
-            socket: None,
         }
     }
 
@@ -192,9 +188,6 @@ impl Drop for Chat {
             // Both fail only when the emulator has ended already.
             let _ = emulator.kill();
             let _ = emulator.wait();
-        }
-        if let Some(socket) = &self.socket {
-            let _ = std::fs::remove_file(socket);
         }
     }
 }

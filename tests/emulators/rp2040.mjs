@@ -1,10 +1,12 @@
 // Runs an RP2040 ELF in rp2040js with its serial line on standard input and output.
 //
-//   node rp2040.mjs ELF [--usb] [--streams] [--defmt FILE] [--model FILE --model-at ADDRESS]
+//   node rp2040.mjs ELF [--usb] [--usb-unread] [--logs-unread] [--streams] [--defmt FILE]
+//     [--model FILE --model-at ADDRESS]
 //
 // Ends when standard input ends. Bytes that arrive are fed to UART0 at 115200 baud of emulated time,
-// or with --usb to the USB serial port. With --defmt the frames of the RTT channel go to FILE, for
-// defmt-print. With --model the file lies in flash at that address. With --streams the flash cache
+// or with --usb to the USB serial port. With --usb-unread a host opens that port, and then reads nothing;
+// typing begins when it has. With --defmt the frames of the RTT channel go to FILE, for defmt-print; with
+// --logs-unread a probe has asked the channel to wait for it, and then reads nothing. With --model the file lies in flash at that address. With --streams the flash cache
 // has its stream, which xip.mjs stands in for. There is no second core.
 //
 // rp2040js has no boot ROM, so the program starts at the vector table behind boot2; boot-rom.mjs
@@ -29,6 +31,8 @@ const { values: options, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     usb: { type: 'boolean' },
+    'usb-unread': { type: 'boolean' },
+    'logs-unread': { type: 'boolean' },
     streams: { type: 'boolean' },
     defmt: { type: 'string' },
     model: { type: 'string' },
@@ -36,7 +40,7 @@ const { values: options, positionals } = parseArgs({
   },
 });
 if (positionals.length !== 1 || !options.model !== !options['model-at']) {
-  console.error('usage: node rp2040.mjs ELF [--usb] [--streams] [--defmt FILE] [--model FILE --model-at ADDRESS]');
+  console.error('usage: node rp2040.mjs ELF [--usb] [--usb-unread] [--logs-unread] [--streams] [--defmt FILE] [--model FILE --model-at ADDRESS]');
   process.exit(2);
 }
 const elf = fs.readFileSync(positionals[0]);
@@ -48,7 +52,7 @@ process.stdin.on('data', (bytes) => typed.push(...bytes));
 process.stdin.on('end', () => process.exit(0));
 const sent = [];
 
-let mcu, core, clock, wanted, nextByteAt, bitten;
+let mcu, core, clock, wanted, nextByteAt, bitten, opened;
 start(null);
 
 /// Powers the chip up, or starts it over with the memories of `before`.
@@ -93,6 +97,13 @@ function start(before) {
   } else {
     mcu.uart[0].onByte = (byte) => sent.push(byte);
   }
+  opened = !options['usb-unread'];
+  if (!opened) {
+    const cdc = new USBCDC(mcu.usbCtrl);
+    cdc.onDeviceConnected = () => (opened = true);
+    patchUsb(cdc);
+    leaveUnread(cdc);
+  }
 }
 
 // NOTE: slices, so that standard input is read between them.
@@ -102,9 +113,10 @@ function slice() {
     if (core.waiting) {
       // Asleep until a timer or a byte; without either there is nothing to emulate. A chip that
       // only waits for its tick is not hurried through the years.
-      if (!typed.length && (woken || clock.nanosToNextAlarm <= 0)) break;
+      const types = typed.length && opened;
+      if (!types && (woken || clock.nanosToNextAlarm <= 0)) break;
       woken = true;
-      const untilByte = typed.length ? Math.max(nextByteAt - clock.nanos, 1) : Infinity;
+      const untilByte = types ? Math.max(nextByteAt - clock.nanos, 1) : Infinity;
       const untilAlarm = clock.nanosToNextAlarm > 0 ? clock.nanosToNextAlarm : Infinity;
       clock.tick(Math.min(untilByte, untilAlarm));
       // rp2040js 1.4.1 does not wake a core for its tick.
@@ -112,7 +124,7 @@ function slice() {
     } else {
       clock.tick((core.executeInstruction() * 1e9) / mcu.clkSys);
     }
-    if (typed.length && clock.nanos >= nextByteAt) {
+    if (typed.length && opened && clock.nanos >= nextByteAt) {
       if (!options.usb) {
         mcu.uart[0].feedByte(typed.shift());
       } else if (wanted) {
@@ -125,7 +137,8 @@ function slice() {
   }
   if (bitten) start(mcu);
   if (sent.length) fs.writeSync(1, Buffer.from(sent.splice(0)));
-  if (frames !== null) drainRtt();
+  if (options['logs-unread']) fillRtt();
+  else if (frames !== null) drainRtt();
   if (core.waiting && !typed.length) setTimeout(slice, 5);
   else setImmediate(slice);
 }
@@ -177,6 +190,16 @@ function drainRtt() {
   const parts = read < write ? [bytes.subarray(read, write)] : [bytes.subarray(read), bytes.subarray(0, write)];
   parts.forEach((part) => fs.writeSync(frames, part));
   mcu.sramView.setUint32(channel + 16 - RAM, write, true);
+}
+
+/// Makes the first RTT up-channel one that is full and whose reader wants the firmware to wait.
+function fillRtt() {
+  const BLOCK_IF_FULL = 2;
+  const channel = rtt + 24 - RAM;
+  const [size, write] = [8, 12].map((o) => mcu.sramView.getUint32(channel + o, true));
+  if (!size) return;
+  mcu.sramView.setUint32(channel + 16, (write + 1) % size, true);
+  mcu.sramView.setUint32(channel + 20, BLOCK_IF_FULL, true);
 }
 
 /// rp2040js 1.4.1 keeps an interrupt that software has pended, and after a handler it does not look
@@ -239,5 +262,14 @@ function patchUsb(cdc) {
       mcu.usbDPRAMView.setUint32(at, control, true);
       mcu.usbCtrl.finishRead(endpoint, Uint8Array.from(typed.splice(0, size)));
     };
+  };
+}
+
+/// Has the host take none of what the serial port sends.
+function leaveUnread(cdc) {
+  const IN_CONTROL = 0x80;
+  const updated = mcu.usbCtrl.DPRAMUpdated.bind(mcu.usbCtrl);
+  mcu.usbCtrl.DPRAMUpdated = (offset, value) => {
+    if (offset !== IN_CONTROL + 8 * cdc.inEndpoint) updated(offset, value);
   };
 }

@@ -7,7 +7,7 @@ use app::generate::Request;
 use parity::emulators::Machine;
 use parity::shapes::random_blob;
 
-use crate::support::{RING, booted, on_host};
+use crate::support::{RING, booted, on_host, ring};
 
 #[test]
 #[ignore = "needs QEMU"]
@@ -167,4 +167,73 @@ fn qemu_drops_none_of_a_hundred_lines() {
         assert_eq!(chat.prompt().unwrap().replace("\r\n", "\n"), known);
     }
     assert!(chat.ask("/stats").unwrap().contains("\n0 bytes dropped"));
+}
+
+/// What nobody reads, USB port and logs, stops nothing.
+#[test]
+#[ignore = "needs rp2040js"]
+fn pico_goes_on_where_nobody_reads() {
+    let mut chat = ring(Machine::Pico).boot_unread().unwrap();
+    chat.prompt().unwrap();
+    let request = Request {
+        len: 40,
+        ..Request::default()
+    };
+    let (text, _) = on_host(&random_blob(RING, 1), "ROMEO:", request);
+    chat.ask("/len 40").unwrap();
+    // More than the 1,024 bytes that wait for a reader.
+    for _ in 0..3 {
+        chat.ask("/help").unwrap();
+        assert_eq!(chat.ask("ROMEO:").unwrap(), text);
+    }
+    let stats = chat.ask("/stats").unwrap();
+    assert!(stats.contains("\n0 resets since power"), "{stats}");
+}
+
+/// Pastes 10 KB in one line while a text is made: each byte is counted, for it is dropped or kept.
+fn count_a_paste(machine: Machine) {
+    let mut chat = booted(machine);
+    let request = Request {
+        len: 30,
+        ..Request::default()
+    };
+    let blob = random_blob(RING, 1);
+    chat.ask("/len 30").unwrap();
+    chat.send(b"ROMEO:\r").unwrap();
+    chat.expect("ROMEO:\r\n").unwrap();
+    let paste = "To be, or not to be ".repeat(512);
+    chat.send(paste.as_bytes()).unwrap();
+    chat.send(b"\r").unwrap();
+    let text = chat.prompt().unwrap().replace("\r\n", "\n");
+    assert_eq!(text, on_host(&blob, "ROMEO:", request).0);
+    chat.expect(&format!("{}\r\n", &paste[..256])).unwrap();
+    let answer = chat.prompt().unwrap().replace("\r\n", "\n");
+    let text = on_host(&blob, &paste[..256], request).0;
+    let said = "(dropped: 9984 bytes past the 256 that a line holds)\n";
+    assert_eq!(answer, format!("{said}{text}"), "{machine:?}");
+    let stats = chat.ask("/stats").unwrap();
+    assert!(
+        stats.contains("\n0 bytes dropped") && stats.contains(" 0 receive errors"),
+        "{machine:?}: {stats}"
+    );
+}
+
+#[test]
+#[ignore = "needs QEMU"]
+fn qemu_counts_a_paste_of_ten_kilobytes() {
+    count_a_paste(Machine::Qemu);
+    count_a_paste(Machine::Virt);
+}
+
+#[test]
+#[ignore = "needs rp2040js"]
+fn pico_counts_a_paste_of_ten_kilobytes() {
+    count_a_paste(Machine::Pico);
+}
+
+#[test]
+#[ignore = "needs Unicorn"]
+fn pico2_and_black_pill_count_a_paste_of_ten_kilobytes() {
+    count_a_paste(Machine::Pico2);
+    count_a_paste(Machine::Blackpill);
 }
