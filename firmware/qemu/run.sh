@@ -34,7 +34,8 @@ else
     qemu=$!
     tee "$pipes/said" <"$pipes/uart.out" &
     tee=$!
-    trap 'kill $qemu $tee 2>/dev/null; rm -r "$pipes"' EXIT
+    # Of a gentler signal QEMU would speak.
+    trap 'kill -KILL $qemu $tee 2>/dev/null; rm -r "$pipes"' EXIT
     cat >"$pipes/uart.in"
     # It says something at boot, so nothing at all means that it is still on the way there.
     before=

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
-use checkpoint::{AlignedBytes, blob};
+use checkpoint::{AlignedBytes, Board, blob};
 use runtime::Layout;
 
 use super::Firmware;
@@ -188,8 +188,7 @@ impl Machine {
     ///
     /// As [`Machine::build`].
     pub fn build_default(self) -> Result<Firmware> {
-        let model = root().join("firmware/model/pocket.bin");
-        let elf = self.compile(&model.display().to_string(), "")?;
+        let elf = self.compile(&default_model().display().to_string(), "")?;
         let model = kept()?.join(format!("{self:?}-default.bin"));
         Ok(Firmware {
             machine: self,
@@ -235,6 +234,17 @@ impl Machine {
     }
 }
 
+/// Builds the firmware of a board with the committed model in it, as a newcomer does, and returns the ELF.
+///
+/// # Errors
+///
+/// If cargo fails; the message has what it printed.
+pub fn build_board(board: &Board) -> Result<PathBuf> {
+    let arguments = ["--target", board.target];
+    let target = cargo_build(board.name, &arguments, default_model().as_os_str())?;
+    Ok(target.join(board.target).join("release").join(board.name))
+}
+
 /// Builds the program `name` of `firmware/examples` around the committed model, runs it in QEMU and
 /// returns what it prints.
 ///
@@ -242,8 +252,7 @@ impl Machine {
 ///
 /// If cargo fails, or the program does not end well within a minute.
 pub fn example(name: &str) -> Result<String> {
-    let model = root().join("firmware/model/pocket.bin");
-    let target = cargo_build("examples", &["--bin", name], model.as_os_str())?;
+    let target = cargo_build("examples", &["--bin", name], default_model().as_os_str())?;
     let elf = target.join("thumbv7em-none-eabihf/release").join(name);
     let output = Command::new("timeout")
         .args(["60", "qemu-system-arm", "-M", "mps2-an386"])
@@ -299,6 +308,11 @@ fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
         fs::write(path, bytes)?;
     }
     Ok(())
+}
+
+/// Returns the committed model that boards embed.
+fn default_model() -> PathBuf {
+    root().join("firmware/model/pocket.bin")
 }
 
 /// Returns the folder for what the tests keep.

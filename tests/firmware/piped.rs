@@ -44,6 +44,8 @@ fn answers(machine: Machine) {
     let seen = String::from_utf8(output.stdout).unwrap();
     let _ = std::fs::remove_dir_all(&folder);
     assert!(output.status.success(), "{:?}: {seen}", output.status);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(complaints, "", "beside {seen}");
     let request = Request {
         len: 30,
         ..Request::default()

@@ -25,10 +25,19 @@ fn what_does_not_go_to_a_board_is_said() {
     let folder = Folder::exported("flash-model-errors");
     let said = refused(&folder.run(FLASH_MODEL, &["pico3", "good.bin"]));
     assert!(said.contains("there is no board"), "{said}");
+    let said = refused(&folder.run(FLASH_MODEL, &["esp32-c3", "good.bin"]));
+    assert!(
+        said.contains("cd firmware/esp32-c3 && CHAPBOOK_MODEL=/"),
+        "{said}"
+    );
     let said = refused(&folder.run(FLASH_MODEL, &["blackpill", "good.bin", "--elf", "good.bin"]));
     assert!(said.contains("blackpill takes no UF2 files"), "{said}");
     let said = refused(&folder.run(FLASH_MODEL, &["pico", "good.bin", "--elf", "good.bin"]));
     assert!(said.contains("is no firmware of pico"), "{said}");
     let said = refused(&folder.run(FLASH_MODEL, &["pico", "none.bin"]));
     assert!(said.contains("make a blob with tools/export"), "{said}");
+    let written = std::fs::read_dir(&folder.path).unwrap();
+    let written = written.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let models: Vec<String> = written.filter(|name| name.contains("-model")).collect();
+    assert!(models.is_empty(), "refused, and yet written: {models:?}");
 }

@@ -36,6 +36,18 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let model = Model::from_bytes(&bytes).with_context(|| path.display().to_string())?;
     let bytes = blob::relayout(&bytes, Layout::of_target(board.target, true))?;
     board.check(bytes.len(), model.config().state_bytes())?;
+    let Some(at) = board.model_at else {
+        bail!(
+            "the model of {0} is a part of its firmware: cd firmware/{0} && CHAPBOOK_MODEL={1} cargo run \
+             --release",
+            board.name,
+            fs::canonicalize(&path).unwrap_or(path).display()
+        );
+    };
+    // Nothing is written before all is known to be good.
+    let elf = arguments.elf.as_deref();
+    let firmware = elf.map(|elf| Ok::<_, anyhow::Error>((elf, firmware(board, at, elf)?)));
+    let firmware = firmware.transpose()?;
 
     let output = arguments
         .output
@@ -43,14 +55,12 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .unwrap_or_else(|| PathBuf::from(format!("{}-model.bin", board.name)));
     write(&output, &bytes)?;
     if let Some(chip) = board.probe_chip {
-        let at = board.model_at;
         println!(
             "with a probe: probe-rs download --chip {chip} --binary-format bin --base-address \
              {at:#010x} --restore-unwritten {}",
             output.display()
         );
     } else {
-        let at = board.model_at;
         println!(
             "in QEMU: -device loader,file={},addr={at:#010x},force-raw=on",
             output.display()
@@ -58,28 +68,27 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     if let Some(family) = board.uf2_family {
         let file = output.with_extension("uf2");
-        write(
-            &file,
-            &uf2::encode(family, &[(board.model_at, bytes.to_vec())]),
-        )?;
+        write(&file, &uf2::encode(family, &[(at, bytes.to_vec())]))?;
         println!(
             "without one: hold BOOTSEL while plugging in, then copy {} to the drive",
             file.display()
         );
     }
-    arguments
-        .elf
-        .as_deref()
-        .map_or(Ok(()), |elf| convert(board, elf))
+    if let Some((elf, uf2)) = firmware {
+        let file = elf.with_extension("uf2");
+        write(&file, &uf2)?;
+        println!("firmware for BOOTSEL: {}", file.display());
+    }
+    Ok(())
 }
 
-/// Writes the UF2 file of an ELF file.
-fn convert(board: &Board, elf: &Path) -> anyhow::Result<()> {
+/// Returns the UF2 file of an ELF file.
+fn firmware(board: &Board, model_at: u32, elf: &Path) -> anyhow::Result<Vec<u8>> {
     let Some(family) = board.uf2_family else {
         bail!("{} takes no UF2 files; flash it with a probe", board.name);
     };
     let bytes = fs::read(elf).with_context(|| format!("cannot read {}", elf.display()))?;
-    let flash_start = board.model_at & 0xff00_0000;
+    let flash_start = model_at & 0xff00_0000;
     let flash = flash_start..flash_start + board.flash_len as u32;
     let parts = uf2::flash_parts(&bytes, flash)
         .filter(|parts| !parts.is_empty())
@@ -90,10 +99,7 @@ fn convert(board: &Board, elf: &Path) -> anyhow::Result<()> {
                 board.name
             )
         })?;
-    let file = elf.with_extension("uf2");
-    write(&file, &uf2::encode(family, &parts))?;
-    println!("firmware for BOOTSEL: {}", file.display());
-    Ok(())
+    Ok(uf2::encode(family, &parts))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

@@ -9,7 +9,13 @@ pub struct Board {
     pub name: &'static str,
     /// Chip and core.
     pub chip: &'static str,
-    /// Bytes of flash.
+    /// Clock of the core, in MHz; a machine that only QEMU knows has none.
+    pub mhz: Option<u32>,
+    /// Where code and constants may lie: first addresses and ends.
+    pub code: &'static [(u32, u32)],
+    /// Where variables may lie: first addresses and ends.
+    pub ram: &'static [(u32, u32)],
+    /// Bytes of flash that firmware and model share.
     pub flash_len: usize,
     /// Bytes of RAM, without banks too small for a buffer.
     pub ram_len: usize,
@@ -17,8 +23,8 @@ pub struct Board {
     pub app_flash: usize,
     /// Bytes of RAM kept for stack, queues, line editor and drivers.
     pub app_ram: usize,
-    /// Address of the model in flash.
-    pub model_at: u32,
+    /// Address of the model in flash; none where it is a part of the firmware.
+    pub model_at: Option<u32>,
     /// The chip's name in probe-rs; an emulated board has none.
     pub probe_chip: Option<&'static str>,
     /// Rust's name of the core.
@@ -30,15 +36,23 @@ pub struct Board {
 const KIB: usize = 1024;
 
 /// Every board, smallest first.
-pub const BOARDS: [Board; 7] = [
+///
+/// The memories of the chips are those of `targets/*.yaml` of probe-rs 0.32.0; of ESP32-C3, of
+/// `ld/esp32c3/memory.x` of esp-hal 1.2.2, whose instruction RAM is its data RAM at another address; of
+/// MPS2-AN386, of the memory map of its data sheet (Arm DAI 0386); of virt, of QEMU; the flash beside the chip of
+/// Pico and Pico 2, of the data sheets of these boards.
+pub const BOARDS: [Board; 8] = [
     Board {
         name: "blackpill",
         chip: "STM32F411CE, Cortex-M4F",
+        mhz: Some(96),
+        code: &[(0x0800_0000, 0x0808_0000)],
+        ram: &[(0x2000_0000, 0x2002_0000)],
         flash_len: 512 * KIB,
         ram_len: 128 * KIB,
         app_flash: 100 * KIB,
         app_ram: 48 * KIB,
-        model_at: 0x0801_8000,
+        model_at: Some(0x0801_8000),
         probe_chip: Some("STM32F411CEUx"),
         target: "thumbv7em-none-eabihf",
         uf2_family: None,
@@ -46,11 +60,14 @@ pub const BOARDS: [Board; 7] = [
     Board {
         name: "pico",
         chip: "RP2040, Cortex-M0+",
+        mhz: Some(125),
+        code: &[(0x1000_0000, 0x1020_0000)],
+        ram: &[(0x2000_0000, 0x2004_2000)],
         flash_len: 2048 * KIB,
         ram_len: 256 * KIB,
         app_flash: 132 * KIB,
         app_ram: 48 * KIB,
-        model_at: 0x1002_0000,
+        model_at: Some(0x1002_0000),
         probe_chip: Some("RP2040"),
         target: "thumbv6m-none-eabi",
         uf2_family: Some(0xe48b_ff56),
@@ -58,11 +75,14 @@ pub const BOARDS: [Board; 7] = [
     Board {
         name: "nrf52840-dk",
         chip: "nRF52840, Cortex-M4F",
+        mhz: Some(64),
+        code: &[(0x0000_0000, 0x0010_0000)],
+        ram: &[(0x2000_0000, 0x2004_0000)],
         flash_len: 1024 * KIB,
         ram_len: 256 * KIB,
         app_flash: 132 * KIB,
         app_ram: 48 * KIB,
-        model_at: 0x0002_0000,
+        model_at: Some(0x0002_0000),
         probe_chip: Some("nRF52840_xxAA"),
         target: "thumbv7em-none-eabihf",
         uf2_family: None,
@@ -70,23 +90,50 @@ pub const BOARDS: [Board; 7] = [
     Board {
         name: "pico2",
         chip: "RP2350, Cortex-M33",
+        mhz: Some(150),
+        code: &[(0x1000_0000, 0x1040_0000)],
+        ram: &[(0x2000_0000, 0x2008_2000)],
         flash_len: 4096 * KIB,
         ram_len: 512 * KIB,
         app_flash: 132 * KIB,
         app_ram: 48 * KIB,
-        model_at: 0x1002_0000,
+        model_at: Some(0x1002_0000),
         probe_chip: Some("RP235x"),
         target: "thumbv8m.main-none-eabihf",
         uf2_family: Some(0xe48b_ff59),
     },
     Board {
+        name: "esp32-c3",
+        chip: "ESP32-C3, RV32IMC",
+        mhz: Some(160),
+        code: &[
+            (0x3c00_0020, 0x3c40_0000),
+            (0x4200_0020, 0x4240_0000),
+            (0x4038_0000, 0x403c_a400),
+        ],
+        ram: &[(0x3fc8_0000, 0x3fcc_e400)],
+        // The application's partition in espflash's default table.
+        flash_len: 4032 * KIB,
+        // Its share for state and firmware; the stack takes the rest.
+        ram_len: 256 * KIB,
+        app_flash: 256 * KIB,
+        app_ram: 48 * KIB,
+        model_at: None,
+        probe_chip: None,
+        target: "riscv32imc-unknown-none-elf",
+        uf2_family: None,
+    },
+    Board {
         name: "nucleo-h743zi",
         chip: "STM32H743ZI, Cortex-M7",
+        mhz: Some(400),
+        code: &[(0x0800_0000, 0x0810_0000), (0x0810_0000, 0x0820_0000)],
+        ram: &[(0x2000_0000, 0x2002_0000), (0x2400_0000, 0x2408_0000)],
         flash_len: 2048 * KIB,
         ram_len: 512 * KIB,
         app_flash: 1024 * KIB,
         app_ram: 48 * KIB,
-        model_at: 0x0810_0000,
+        model_at: Some(0x0810_0000),
         probe_chip: Some("STM32H743ZITx"),
         target: "thumbv7em-none-eabihf",
         uf2_family: None,
@@ -94,11 +141,14 @@ pub const BOARDS: [Board; 7] = [
     Board {
         name: "qemu",
         chip: "MPS2-AN386 in QEMU, Cortex-M4F",
+        mhz: Some(25),
+        code: &[(0x0000_0000, 0x0040_0000)],
+        ram: &[(0x2000_0000, 0x2040_0000)],
         flash_len: 4096 * KIB,
         ram_len: 4096 * KIB,
         app_flash: 132 * KIB,
         app_ram: 48 * KIB,
-        model_at: 0x0002_0000,
+        model_at: Some(0x0002_0000),
         probe_chip: None,
         target: "thumbv7em-none-eabihf",
         uf2_family: None,
@@ -106,11 +156,14 @@ pub const BOARDS: [Board; 7] = [
     Board {
         name: "virt",
         chip: "virt in QEMU, RV32IMC",
+        mhz: None,
+        code: &[(0x8000_0000, 0x8040_0000)],
+        ram: &[(0x8040_0000, 0x8800_0000)],
         flash_len: 4096 * KIB,
         ram_len: 4096 * KIB,
         app_flash: 132 * KIB,
         app_ram: 48 * KIB,
-        model_at: 0x8002_0000,
+        model_at: Some(0x8002_0000),
         probe_chip: None,
         target: "riscv32imc-unknown-none-elf",
         uf2_family: None,
