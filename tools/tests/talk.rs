@@ -48,6 +48,14 @@ fn what_cannot_be_used_is_said() {
     let folder = Folder::exported("talk-errors");
     let said = printed(&folder.run(TALK, &["--blob", "good.bin", "--len", "3", "R#O"]));
     assert!(said.contains("not in the vocabulary: '#' U+0023"), "{said}");
+    let long = "R".repeat(257);
+    let said = printed(&folder.run(TALK, &["--blob", "good.bin", "--len", "3", &long]));
+    assert!(
+        said.starts_with("(a prompt of 257 bytes: boards take 256, so none makes this text)\n"),
+        "{said}"
+    );
+    let said = printed(&folder.run(TALK, &["--blob", "good.bin", "--len", "3", &long[1..]]));
+    assert!(!said.contains("boards take"), "{said}");
     let run = |arguments: &[&str]| refused(&folder.run(TALK, arguments));
     for (option, value, expected) in [
         ("--temp", "inf", "/temp takes a number such as 0.8"),

@@ -440,6 +440,12 @@ fn what_is_not_there_is_said() {
     );
     let said = refused(&folder.run(TALK, &["--replay", "--blob", "good.bin"]));
     assert!(said.contains("--replay takes a prompt"), "{said}");
+    let long = "R".repeat(257);
+    let said = refused(&folder.run(TALK, &["--json", "--blob", "good.bin", &long]));
+    assert!(
+        said.contains("a prompt holds 256 bytes, this one has 257; shorten it"),
+        "{said}"
+    );
     let usage = |arguments: &[&str]| {
         let output = folder.run(TALK, arguments);
         assert_eq!(output.status.code(), Some(2));

@@ -4,7 +4,7 @@ use std::io::{Read, Write, stdin, stdout};
 
 use anyhow::Context;
 use app::generate;
-use app::line::{Edit, LineEditor};
+use app::line::{Edit, LINE_BYTES, LineEditor};
 use app::prompt;
 use runtime::{Model, Session, Vocab};
 use tools::input;
@@ -19,6 +19,12 @@ pub(crate) fn run(arguments: &Arguments, prompt: Option<&str>) -> anyhow::Result
     let mut session = Session::new(&model, &mut state)?;
     session.self_test()?;
     if let Some(prompt) = prompt {
+        let len: usize = prompt::unescape(prompt).map(char::len_utf8).sum();
+        if len > LINE_BYTES {
+            println!(
+                "(a prompt of {len} bytes: boards take {LINE_BYTES}, so none makes this text)"
+            );
+        }
         return answer(arguments, &mut session, prompt);
     }
     // The board's own editor: what it drops is dropped here, and said.

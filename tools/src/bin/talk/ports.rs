@@ -9,6 +9,7 @@ use serial2::SerialPort;
 const PRODUCT: &str = "Chapbook";
 
 /// A serial port that is plugged in.
+#[derive(Clone, Debug)]
 struct Port {
     path: PathBuf,
     /// What the device calls itself, where the system says.
@@ -21,15 +22,18 @@ struct Port {
 ///
 /// If there is none or more than one; the message has their names.
 pub(crate) fn find() -> anyhow::Result<PathBuf> {
-    let mut ports: Vec<Port> = SerialPort::available_ports()
+    let ports = SerialPort::available_ports()
         .context("cannot list the serial ports; name one with --port")?
         .into_iter()
         .filter(|path| is_pluggable(path))
         .map(|path| Port {
             product: product(&path),
             path,
-        })
-        .collect();
+        });
+    choose(ports.collect())
+}
+
+fn choose(mut ports: Vec<Port>) -> anyhow::Result<PathBuf> {
     ports.sort_by(|a, b| a.path.cmp(&b.path));
     let ours: Vec<&Port> = ports
         .iter()
@@ -76,4 +80,60 @@ fn product(path: &Path) -> Option<String> {
         .iter()
         .find_map(|place| std::fs::read_to_string(device.join(place)).ok())
         .map(|name| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(path: &str, product: Option<&str>) -> Port {
+        Port {
+            path: path.into(),
+            product: product.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn ours_is_taken_or_else_the_only_one() {
+        let (ours, other) = (
+            port("/dev/ttyACM1", Some(PRODUCT)),
+            port("/dev/ttyUSB0", None),
+        );
+        for ports in [vec![other.clone(), ours.clone()], vec![ours.clone()]] {
+            assert_eq!(choose(ports).unwrap(), ours.path);
+        }
+        assert_eq!(choose(vec![other.clone()]).unwrap(), other.path);
+    }
+
+    #[test]
+    fn none_and_several_are_said() {
+        let said = |ports| choose(ports).unwrap_err().to_string();
+        assert!(said(vec![]).starts_with("no board found: "));
+        let several = vec![
+            port("/dev/ttyUSB0", None),
+            port("/dev/ttyACM0", Some("J-Link")),
+        ];
+        let expected =
+            "several serial ports are plugged in: /dev/ttyACM0 (J-Link), /dev/ttyUSB0; name one";
+        assert!(said(several).starts_with(expected));
+        let twice = vec![
+            port("/dev/ttyACM0", Some(PRODUCT)),
+            port("/dev/ttyACM1", Some(PRODUCT)),
+        ];
+        assert!(said(twice).contains("/dev/ttyACM0 (Chapbook), /dev/ttyACM1 (Chapbook)"));
+    }
+
+    #[test]
+    fn only_what_is_plugged_in_is_a_board() {
+        for (path, plugged) in [
+            ("/dev/ttyACM0", true),
+            ("/dev/ttyUSB3", true),
+            ("/dev/cu.usbmodem1101", true),
+            ("COM3", true),
+            ("/dev/ttyS0", false),
+            ("/dev/cu.Bluetooth-Incoming-Port", false),
+        ] {
+            assert_eq!(is_pluggable(Path::new(path)), plugged, "{path}");
+        }
+    }
 }
