@@ -15,9 +15,23 @@ struct Section {
     name: String,
     kind: u32,
     flags: u32,
+    address: u32,
     start: usize,
     len: usize,
     link: usize,
+}
+
+/// A section that takes room on the chip.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'e> {
+    /// Name.
+    pub name: &'e str,
+    /// First address.
+    pub address: u32,
+    /// Bytes.
+    pub len: usize,
+    /// Its bytes are in the file, and so in flash.
+    pub stored: bool,
 }
 
 /// A function or static.
@@ -60,6 +74,7 @@ impl<'a> Elf<'a> {
                 name: String::new(),
                 kind: word(bytes, at + 4)?,
                 flags: word(bytes, at + 8)?,
+                address: word(bytes, at + 12)?,
                 start: word(bytes, at + 16)? as usize,
                 len: word(bytes, at + 20)? as usize,
                 link: word(bytes, at + 24)? as usize,
@@ -72,33 +87,29 @@ impl<'a> Elf<'a> {
         Ok(Self { bytes, sections })
     }
 
+    /// Returns the sections that take room on the chip.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let allocated = |section: &&Section| section.flags & FLAG_ALLOCATED != 0 && section.len > 0;
+        self.sections.iter().filter(allocated).map(|section| Part {
+            name: &section.name,
+            address: section.address,
+            len: section.len,
+            stored: section.kind != KIND_NO_BITS,
+        })
+    }
+
     /// Returns the bytes of flash without the section `.model`.
     #[must_use]
     pub fn code_len(&self) -> usize {
-        let in_flash = |section: &&Section| {
-            section.flags & FLAG_ALLOCATED != 0
-                && section.kind != KIND_NO_BITS
-                && section.name != ".model"
-        };
-        self.sections
-            .iter()
-            .filter(in_flash)
-            .map(|section| section.len)
-            .sum()
+        let code = |part: &Part<'_>| part.stored && part.name != ".model";
+        self.parts().filter(code).map(|part| part.len).sum()
     }
 
     /// Returns the bytes of statics in RAM.
     #[must_use]
     pub fn ram_len(&self) -> usize {
-        let in_ram = |section: &&Section| {
-            section.flags & FLAG_ALLOCATED != 0
-                && (section.kind == KIND_NO_BITS || section.name == ".data")
-        };
-        self.sections
-            .iter()
-            .filter(in_ram)
-            .map(|section| section.len)
-            .sum()
+        let in_ram = |part: &Part<'_>| !part.stored || part.name == ".data";
+        self.parts().filter(in_ram).map(|part| part.len).sum()
     }
 
     /// Returns all named functions and statics.

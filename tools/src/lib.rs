@@ -2,6 +2,7 @@
 
 pub mod elf;
 pub mod input;
+pub mod markdown;
 pub mod paths;
 pub mod report;
 pub mod stand_in;

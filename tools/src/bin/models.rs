@@ -13,9 +13,7 @@ use checkpoint::{corpus::hex, runs};
 use clap::Parser;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-
-/// Where the table stands in the file.
-const MARKS: [&str; 2] = ["<!-- models -->\n", "<!-- /models -->\n"];
+use tools::markdown;
 
 /// Writes the table of firmware/model/README.md from the JSON of its models
 #[derive(Parser)]
@@ -54,8 +52,8 @@ fn run(args: &Args) -> Result<()> {
     let path = folder.join("README.md");
     let old =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let new = replaced(&old, &table(&models)?)
-        .with_context(|| format!("{} lacks the marks {MARKS:?}", path.display()))?;
+    let new = markdown::replaced(&old, "models", &table(&models)?)
+        .with_context(|| path.display().to_string())?;
     if !args.check {
         return fs::write(&path, new).with_context(|| format!("cannot write {}", path.display()));
     }
@@ -159,11 +157,4 @@ fn table(models: &[(String, Vec<Report>)]) -> Result<String> {
         }
     }
     Ok(out)
-}
-
-/// Returns the file with the table between its marks replaced.
-fn replaced(file: &str, table: &str) -> Option<String> {
-    let (head, rest) = file.split_once(MARKS[0])?;
-    let (_, tail) = rest.split_once(MARKS[1])?;
-    Some([head, MARKS[0], table, MARKS[1], tail].concat())
 }

@@ -9,6 +9,7 @@ use anyhow::Context;
 use checkpoint::{AlignedBytes, BOARDS, blob, runs};
 use clap::Parser;
 use runtime::{Layout, Model};
+use tools::markdown::number;
 
 /// Estimates cycles per character of `pocket` on boards whose weights lie in serial flash
 #[derive(Parser)]
@@ -19,6 +20,8 @@ struct Arguments {
     bench: Option<PathBuf>,
 }
 
+/// What to do about a table that lacks a row.
+const ADVICE: &str = "run tools/bench --update";
 /// Clocks of quad flash for a line of the cache: address and wait, then eight bytes by halves (RP2040
 /// datasheet, 2.6.3).
 const LINE_CLOCKS: f64 = 12.0 + 16.0;
@@ -168,8 +171,13 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
 fn work(chip: &Chip, model: &Model<'_>, bench: &str) -> anyhow::Result<Work> {
     let board = BOARDS.iter().find(|board| board.name == chip.board);
     let board = board.with_context(|| format!("no board {}", chip.board))?;
-    let cycles = cell(bench, &["pocket", chip.core, "w8", "full"], "cycles")?;
-    let per_mac = cell(bench, &[chip.core], "matrix")?;
+    let cycles = number(
+        bench,
+        &["pocket", chip.core, "w8", "full"],
+        "cycles",
+        ADVICE,
+    )?;
+    let per_mac = number(bench, &[chip.core], "matrix", ADVICE)?;
     let matrix = per_mac * model.config().n_mac() as f64;
     let weights: usize = model.in_order().map(|rows| 4 * rows.words.len()).sum();
     let spare = board.ram_len - board.app_ram - model.state_bytes();
@@ -180,24 +188,6 @@ fn work(chip: &Chip, model: &Model<'_>, bench: &str) -> anyhow::Result<Work> {
         kept: spare.min(weights) as f64,
         rest: (model.tensor_bytes().len() - weights) as f64,
     })
-}
-
-/// Finds a number in a Markdown table: the row by its first cells, the column by the start of its name.
-fn cell(text: &str, row: &[&str], column: &str) -> anyhow::Result<f64> {
-    let mut header: Vec<&str> = Vec::new();
-    for line in text.lines() {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        if cells.iter().any(|name| name.starts_with(column)) {
-            header = cells;
-        } else if cells.get(1..).is_some_and(|cells| cells.starts_with(row)) {
-            let at = header.iter().position(|name| name.starts_with(column));
-            if let Some(number) = at.and_then(|at| cells.get(at)?.parse().ok()) {
-                return Ok(number);
-            }
-        }
-    }
-    let row = row.join(" ");
-    anyhow::bail!("the table has no {column} of {row}; run tools/bench --update")
 }
 
 #[cfg(test)]
@@ -237,18 +227,5 @@ mod tests {
             let rows = out.matches(&format!("| `{}` |", chip.board)).count();
             assert!(rows >= 4, "{out}");
         }
-    }
-
-    #[test]
-    fn cells_are_found_by_name() {
-        let text = "| core | matrix, keys |\n|---|---|\n| a | 4.5 |\n\n| model | core | cycles | code |\n\
-                    |---|---|---|---|\n| m | a | 70 | 9 |\n";
-        assert!((cell(text, &["a"], "matrix").unwrap() - 4.5).abs() < 1e-9);
-        assert!((cell(text, &["m", "a"], "cycles").unwrap() - 70.0).abs() < 1e-9);
-        let error = cell(text, &["m", "b"], "cycles").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "the table has no cycles of m b; run tools/bench --update"
-        );
     }
 }
