@@ -7,6 +7,7 @@ mod faults;
 mod frames;
 mod guests;
 mod help;
+mod model;
 mod piped;
 mod sizes;
 mod support;

@@ -4,15 +4,15 @@ use app::{Chip, RECORD_LEN, Resets, Stack, StoreError};
 
 use crate::arch;
 
-/// A chip that leaves sleeping, stack and resets to what the boards have in common.
-pub(crate) struct Common<C> {
+/// A chip that leaves stack and resets, and sleeping where there is a tick, to what the boards have in common.
+pub struct Common<C> {
     chip: C,
     resets: Resets,
 }
 
 impl<C: Chip> Common<C> {
-    /// Counts this start and starts the ticks.
-    pub(crate) fn new(chip: C) -> Self {
+    /// Counts this start and starts the ticks; to be called once.
+    pub fn new(chip: C) -> Self {
         arch::start_ticks(chip.core_hz());
         let resets = crate::resets::count();
         Self { chip, resets }
@@ -29,7 +29,12 @@ impl<C: Chip> Chip for Common<C> {
     }
 
     fn idle(&mut self) {
-        arch::idle();
+        // Only with a tick that wakes the core again.
+        if cfg!(feature = "whole") {
+            arch::idle();
+        } else {
+            self.chip.idle();
+        }
     }
 
     fn feed(&mut self) {

@@ -10,39 +10,24 @@
 #[cfg_attr(target_arch = "riscv32", path = "riscv.rs")]
 mod arch;
 mod common;
+#[cfg(feature = "whole")]
 mod fault;
 pub mod kept;
 pub mod led;
 pub mod line;
+#[cfg(feature = "whole")]
 mod model;
 mod register;
 mod resets;
+#[cfg(feature = "whole")]
+mod run;
 pub mod stack;
 
 pub use arch::idle;
+pub use common::Common;
+#[cfg(feature = "whole")]
 pub use fault::{fault, panic};
 pub use register::Register;
-
-use app::{Board, Chip, Memory};
-use embedded_hal::digital::OutputPin;
-use embedded_io::{Read, ReadReady, Write};
-use static_cell::ConstStaticCell;
-
-/// Runs the REPL over the model in its region, with `state` as its RAM; to be called once.
-pub fn run<S, L, C>(board: Board<S, L, C>, state: &mut [u32]) -> !
-where
-    S: Read + ReadReady + Write,
-    L: OutputPin,
-    C: Chip,
-{
-    static MEMORY: ConstStaticCell<Memory> = ConstStaticCell::new(Memory::new());
-    defmt::info!("boot");
-    let board = Board {
-        name: board.name,
-        serial: board.serial,
-        led: board.led,
-        chip: common::Common::new(board.chip),
-    };
-    app::run(board, model::region(), MEMORY.take(), state);
-    arch::reset()
-}
+pub use resets::announce;
+#[cfg(feature = "whole")]
+pub use run::run;

@@ -66,7 +66,7 @@ pub(crate) fn count() -> Resets {
 }
 
 /// Notes why the chip is about to start over.
-pub(crate) fn announce(reason: Reset) {
+pub fn announce(reason: Reset) {
     let record = read();
     let count = if record.is_good() { record.count } else { 0 };
     let reason = match reason {

@@ -1,8 +1,5 @@
 //! RV32 in machine mode: sleeping, and the trap of an exception that no stack is left for.
 
-use riscv::interrupt::Interrupt;
-use riscv::register::{mie, mstatus};
-
 /// The board has a timer of its own that wakes the core.
 pub(crate) const fn start_ticks(_core_hz: u32) {}
 
@@ -20,13 +17,17 @@ pub(crate) fn stack_pointer() -> usize {
 }
 
 /// Lets nothing but the timer, the watchdog's stand-in, interrupt what follows.
+#[cfg(feature = "whole")]
 pub(crate) fn alone() {
+    use riscv::interrupt::Interrupt;
+    use riscv::register::{mie, mstatus};
     mie::disable(Interrupt::MachineExternal);
     // SAFETY: the timer's handler runs on any stack and shares nothing that is locked.
     unsafe { mstatus::set_mie() };
 }
 
 /// Waits for the watchdog to start the chip over.
+#[cfg(feature = "whole")]
 pub(crate) fn reset() -> ! {
     loop {
         idle();
@@ -35,6 +36,7 @@ pub(crate) fn reset() -> ! {
 
 // An interrupt goes to riscv-rt. An exception may have come for want of stack, so its handler begins
 // with the whole stack, and the old pointer as its argument.
+#[cfg(feature = "whole")]
 core::arch::global_asm!(
     ".section .trap.start, \"ax\"",
     ".global _start_trap",

@@ -13,8 +13,12 @@ const SPENT: usize = 256;
 
 unsafe extern "C" {
     // The lowest and the highest address of the stack, from the linker script.
+    #[cfg(feature = "whole")]
     static _stack_end: u8;
     static _stack_start: u8;
+    // The word that esp-hal watches, a little above the lowest address.
+    #[cfg(not(feature = "whole"))]
+    static __stack_chk_guard: [u8; 4];
 }
 
 /// Returns the bytes of the stack.
@@ -52,12 +56,19 @@ pub(crate) fn used() -> Stack {
 }
 
 /// Returns whether a fault at this stack pointer is an overflow.
+#[cfg(feature = "whole")]
 pub(crate) fn is_spent(sp: usize) -> bool {
     sp < bottom() + SPENT
 }
 
+#[cfg(feature = "whole")]
 fn bottom() -> usize {
     (&raw const _stack_end).addr()
+}
+
+#[cfg(not(feature = "whole"))]
+fn bottom() -> usize {
+    (&raw const __stack_chk_guard).addr() + 4
 }
 
 fn top() -> usize {

@@ -1,8 +1,8 @@
 //! Clock, watchdog, noise and the flash that keeps settings.
 
 use app::{Chip, RECORD_LEN, StoreError};
-use esp_hal::peripherals::{FLASH, TIMG0};
-use esp_hal::rng::Rng;
+use esp_hal::peripherals::{ADC1, FLASH, RNG, TIMG0};
+use esp_hal::rng::{Rng, TrngSource};
 use esp_hal::time::{Duration, Instant};
 use esp_hal::timer::timg::{MwdtStage, TimerGroup, Wdt};
 use esp_storage::FlashStorage;
@@ -19,11 +19,18 @@ struct Aligned([u8; RECORD_LEN]);
 pub struct Device {
     watchdog: Wdt<TIMG0<'static>>,
     flash: FlashStorage<'static>,
+    /// Noise of the ADC for the generator.
+    _noise: TrngSource<'static>,
 }
 
 impl Device {
-    /// Starts the watchdog.
-    pub fn new(timer_group: TIMG0<'static>, flash: FLASH<'static>) -> Self {
+    /// Starts watchdog and noise.
+    pub fn new(
+        timer_group: TIMG0<'static>,
+        flash: FLASH<'static>,
+        generator: RNG<'static>,
+        adc: ADC1<'static>,
+    ) -> Self {
         let mut watchdog = TimerGroup::new(timer_group).wdt;
         let timeout = Duration::from_millis(WATCHDOG_MS.into());
         watchdog.set_timeout(MwdtStage::Stage0, timeout);
@@ -31,6 +38,7 @@ impl Device {
         Self {
             watchdog,
             flash: FlashStorage::new(flash),
+            _noise: TrngSource::new(generator, adc),
         }
     }
 }
@@ -52,7 +60,7 @@ impl Chip for Device {
         Some(WATCHDOG_MS)
     }
 
-    /// Draws from the generator, which is noise of the ADC as long as the radio is off.
+    /// Draws from the generator, into which the noise of the ADC is mixed.
     fn entropy(&mut self) -> Option<u64> {
         let rng = Rng::new();
         Some(u64::from(rng.random()) << 32 | u64::from(rng.random()))

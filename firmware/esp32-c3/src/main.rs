@@ -35,6 +35,7 @@ static MODEL: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"),
 
 #[esp_hal::main]
 fn main() -> ! {
+    chip::stack::prepare();
     let p = esp_hal::init(esp_hal::Config::default().with_cpu_clock(CpuClock::max()));
     let uart = Uart::new(p.UART0, Config::default()).expect("115200 baud can be divided");
     let uart = uart.with_rx(p.GPIO20).with_tx(p.GPIO21);
@@ -42,7 +43,7 @@ fn main() -> ! {
         name: "esp32-c3",
         serial: serial::Serial::new(uart),
         led: Output::new(p.GPIO7, Level::Low, OutputConfig::default()),
-        chip: device::Device::new(p.TIMG0, p.FLASH),
+        chip: chip::Common::new(device::Device::new(p.TIMG0, p.FLASH, p.RNG, p.ADC1)),
     };
     app::run(board, &MODEL.0, MEMORY.take(), STATE.take());
     esp_hal::system::software_reset()
@@ -50,7 +51,9 @@ fn main() -> ! {
 
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
+    chip::announce(app::Reset::Panic);
     let _ = write!(serial::Raw, "{}", app::PanicLine(info));
+    // The watchdog starts the chip over.
     loop {
         core::hint::spin_loop();
     }

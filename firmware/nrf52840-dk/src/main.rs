@@ -53,7 +53,7 @@ fn main() -> ! {
         name: "nrf52840-dk",
         serial: serial::Serial::new(uart),
         led: chip::led::ActiveLow(led),
-        chip: device::Device::new(p.WDT, p.RNG, p.NVMC),
+        chip: device::Device::new(p.WDT, p.NVMC),
     };
     chip::run(board, STATE.take())
 }
