@@ -92,6 +92,8 @@ pub(crate) struct Terminal {
     pub(crate) deaf: bool,
     /// So many reads fail, as when bytes came faster than they were taken.
     pub(crate) overruns: u32,
+    /// So often the board finds nothing to do before anything else comes.
+    pub(crate) quiet: u32,
 }
 
 impl Terminal {
@@ -169,6 +171,10 @@ impl Read for Terminal {
 impl ReadReady for Terminal {
     fn read_ready(&mut self) -> Result<bool, Fault> {
         if self.idle.take() && self.typed.is_empty() {
+            if self.quiet > 0 {
+                self.quiet -= 1;
+                return Ok(false);
+            }
             while self.typed.is_empty() && matches!(self.script.front(), Some((When::Idle, _))) {
                 self.type_next();
             }
@@ -240,6 +246,7 @@ impl Chip for TestChip {
     }
 
     fn idle(&mut self) {
+        self.micros += 250;
         self.idle.set(true);
     }
 
