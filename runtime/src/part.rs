@@ -23,3 +23,12 @@ pub(crate) fn split<T>(x: &mut [T], len: usize) -> (&mut [T], &mut [T]) {
     debug_assert!(len <= x.len());
     x.split_at_mut_checked(len).unwrap_or_default()
 }
+
+/// Takes the first `len` elements off a buffer, or all of it and returns none when there are not as
+/// many.
+#[inline]
+pub(crate) fn take<'a, T>(x: &mut &'a mut [T], len: usize) -> &'a mut [T] {
+    let (taken, rest) = split(core::mem::take(x), len);
+    *x = rest;
+    taken
+}

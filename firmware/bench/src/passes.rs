@@ -1,7 +1,7 @@
 //! Every pass over a vector against its definition, on awkward lengths and extreme values.
 
 use runtime::SplitMix64;
-use runtime::fixed::Scale;
+use runtime::fixed::{Scale, magnitude};
 use runtime::kernel::passes::{self, Finish, Octaves, Rescale, plain};
 use runtime::kernel::{Element, NATIVE, Wide};
 
@@ -26,7 +26,9 @@ pub fn agree(rng: &mut SplitMix64) -> bool {
             // Halves that start at a word, and some that do not.
             let shift = usize::from(round % 4 == 3);
             agree &= vectors.sums_agree(len, shift, rng)
-                && vectors.narrow_agrees(len, round)
+                && vectors.quantize_agrees(len, round)
+                && vectors.heads_agree(len, shift, rng)
+                && vectors.scale_agrees(len, rng)
                 && vectors.norm_agrees(len, shift)
                 && vectors.attention_agrees(len, shift, rng);
         }
@@ -88,9 +90,7 @@ impl Vectors {
             sums.copy_from_slice(&x[..len]);
             0
         };
-        both(&|sums| passes::products(sums, multiplier, cut), &|sums| {
-            plain::products(sums, multiplier, cut)
-        }) && [Finish::Linear, Finish::Relu, Finish::Gelu]
+        [Finish::Linear, Finish::Relu, Finish::Gelu]
             .into_iter()
             .all(|finish| {
                 both(
@@ -103,20 +103,60 @@ impl Vectors {
             })
     }
 
-    fn narrow_agrees(&self, len: usize, round: u32) -> bool {
-        let x = self.words.map(|word| word >> 1);
-        let exponent = 16 - round as i32;
+    fn quantize_agrees(&self, len: usize, round: u32) -> bool {
+        let x = &self.words[..len];
+        let max = x.iter().fold(0, |max, &x| max.max(magnitude(x)));
         let mut agree = true;
-        for (factor, right) in [(65_536, 23), (40_000, 24), (33_000, 22), (0, 16)] {
+        // The first makes the largest 7 bits, the last zeros of all but the largest.
+        for (mantissa, exponent) in [
+            (1 << 16, 0),
+            (40_000, -24),
+            (33_000, -14),
+            (0, 0),
+            (65_535, -38),
+        ] {
             // Room for a start that is no word's.
             let (mut found, mut expected) = ([0 as Element; MAX_LEN + 1], [0; MAX_LEN + 1]);
             let places = usize::from(round % 3 == 2)..;
             let (found_q, expected_q) = (&mut found[places.clone()], &mut expected[places]);
-            passes::narrow(&x[..len], exponent, factor, right, &mut found_q[..len]);
-            plain::narrow(&x[..len], exponent, factor, right, &mut expected_q[..len]);
-            agree &= found == expected;
+            agree &= passes::quantize(x, max, mantissa, exponent, &mut found_q[..len])
+                == plain::quantize(x, max, mantissa, exponent, &mut expected_q[..len])
+                && found == expected;
         }
         agree
+    }
+
+    /// All of a vector as one head, and as heads of four.
+    fn heads_agree(&self, len: usize, shift: usize, rng: &mut SplitMix64) -> bool {
+        let multiplier = &self.halves[shift..shift + len];
+        let mantissa = 0x8000 | rng.next_below(0x8000);
+        [len, 4].into_iter().all(|head_dim| {
+            let (mut found, mut expected) = (self.words.map(|word| word >> 16), [0; MAX_LEN]);
+            expected.copy_from_slice(&found);
+            let (mut found_q, mut expected_q) = ([0 as Element; MAX_LEN], [0; MAX_LEN]);
+            let (found, expected) = (&mut found[..len], &mut expected[..len]);
+            let (found_q, expected_q) = (&mut found_q[..len], &mut expected_q[..len]);
+            let pass = passes::quantize_heads;
+            if !pass(found, multiplier, head_dim, mantissa, -30, found_q) {
+                return !len.is_multiple_of(4) || shift != 0;
+            }
+            plain::quantize_heads(expected, multiplier, head_dim, mantissa, -30, expected_q);
+            let firsts = found.iter().zip(&*expected).step_by(head_dim);
+            found_q == expected_q
+                && firsts
+                    .into_iter()
+                    .all(|(found, expected)| found == expected)
+        })
+    }
+
+    fn scale_agrees(&self, len: usize, rng: &mut SplitMix64) -> bool {
+        let by = Scale::new(
+            0x8000 | rng.next_below(0x8000),
+            -(rng.next_below(40) as i32),
+        );
+        let (mut found, mut expected) = (self.words, self.words);
+        passes::scale(&mut found[..len], by) == plain::scale(&mut expected[..len], by)
+            && found == expected
     }
 
     fn norm_agrees(&self, len: usize, shift: usize) -> bool {
@@ -165,7 +205,7 @@ impl Vectors {
         let (octaves, scores, max) = (Octaves::new(unit), &scores[..len], found.0);
         let right = 8_u32.wrapping_sub(u32::from(found.1 >> 11));
         let filled = NATIVE.row_len(len);
-        let (mut weights, mut expected) = ([0 as Wide; MAX_LEN], [0; MAX_LEN]);
+        let (mut weights, mut expected) = ([1 as Wide; MAX_LEN], [2; MAX_LEN]);
         let (weights, expected) = (&mut weights[..filled], &mut expected[..filled]);
         passes::weigh(scores, max, octaves, v_scale, right, weights)
             == plain::weigh(scores, max, octaves, v_scale, right, expected)

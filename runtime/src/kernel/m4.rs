@@ -52,6 +52,16 @@ global_asm!(
     "mov r7, r4",
     "bx r12",
     ".endm",
+    // Stores the first of four sums, those before what is at r2 + 16.
+    ".macro chapbook_m4_last",
+    "str r4, [lr]",
+    "subs r2, r2, lr",
+    "adds r2, r2, #8",
+    "it ge",
+    "strge r5, [lr, #4]",
+    "it gt",
+    "strgt r6, [lr, #8]",
+    ".endm",
     // steps: those of a turn, step_len: bytes of a step. biased: sums are too large, and lr is free
     // for their place.
     ".macro chapbook_m4_sums name, row, steps, step_len, biased",
@@ -76,7 +86,7 @@ global_asm!(
     "push {{r3}}",
     "push {{r1, r2, r4, r12}}",
     "mov lr, r3",
-    // sp: vector, turns, start, entry, sums, 9 saved registers, end, shift or gap, start
+    // sp: vector, turns, start, entry, sums, 9 saved registers, last, shift or gap, start
     "chapbook_m4_block",
     ".balign 4",
     "2:",
@@ -92,31 +102,37 @@ global_asm!(
     "asr r5, r5, r3",
     "asr r6, r6, r3",
     "asr r7, r7, r3",
+    "cmp lr, r2",
+    "bhi 4f",
     "stm lr!, {{r4-r7}}",
     ".else",
     "ldr lr, [sp, #16]",
     "ldr r2, [sp, #56]",
     "ldr r3, [sp, #60]",
+    "cmp lr, r2",
+    "bhi 4f",
     "stm lr!, {{r4-r7}}",
     "str lr, [sp, #16]",
-    "add r0, r0, r3",
+    "add.w r0, r0, r3",
     ".endif",
-    "cmp lr, r2",
     "beq 3f",
     "chapbook_m4_block",
+    "4:",
+    "chapbook_m4_last",
     "3:",
     "add sp, sp, #20",
     "pop {{r4-r11, pc}}",
     ".size \\name, . - \\name",
     ".endm",
     "chapbook_m4_sums chapbook_m4_plain, chapbook_m4_plain_row, 4, 72, 0",
-    "chapbook_m4_sums chapbook_m4_biased, chapbook_m4_biased_row, 4, 56, 1",
+    "chapbook_m4_sums chapbook_m4_biased, chapbook_m4_biased_row, 8, 56, 1",
     ".purgem chapbook_m4_sums",
+    ".purgem chapbook_m4_last",
     ".purgem chapbook_m4_block",
     ".purgem chapbook_m4_step",
     ".purgem chapbook_m4_biased_row",
     ".purgem chapbook_m4_plain_row",
-    // r0 bytes of the vector, r1 pairs, r2 words; returns 256 times the sum of the even elements.
+    // r0 bytes of the vector, r1 pairs, r2 bytes; returns 2^15 times what the sum of the even ones lacks to 0.
     ".section .text.chapbook_m4_pair_biased, \"ax\"",
     ".balign 4",
     ".global chapbook_m4_pair_biased",
@@ -134,6 +150,7 @@ global_asm!(
     "ssub16 \\even, \\even, \\odd",
     ".endm",
     "b 2f",
+    ".balign 4",
     "1:",
     "ldr r4, [r0]",
     "ldr r6, [r0, #4]",
@@ -142,15 +159,29 @@ global_asm!(
     "chapbook_m4_pair r5, r6",
     "stm r1!, {{r3-r6}}",
     "2:",
-    "subs r2, r2, #2",
+    "subs r2, r2, #8",
     "bge 1b",
-    "adds r2, r2, #1",
-    "bne 3f",
-    "ldr r4, [r0]",
+    "adds r2, r2, #4",
+    "blt 3f",
+    "ldr r4, [r0], #4",
     "chapbook_m4_pair r3, r4",
     "stm r1!, {{r3, r4}}",
+    "subs r2, r2, #4",
+    // What is left, less 4, and in the last word zeros after it.
     "3:",
-    "mov r0, lr",
+    "adds r2, r2, #4",
+    "beq 5f",
+    "mov r4, #0",
+    "4:",
+    "subs r2, r2, #1",
+    "ldrb r3, [r0, r2]",
+    "orr r4, r3, r4, lsl #8",
+    "bne 4b",
+    "chapbook_m4_pair r3, r4",
+    "stm r1!, {{r3, r4}}",
+    "5:",
+    "lsl lr, lr, #7",
+    "rsb r0, lr, #0",
     "pop {{r4-r7, pc}}",
     ".size chapbook_m4_pair_biased, . - chapbook_m4_pair_biased",
     ".purgem chapbook_m4_pair",
@@ -166,15 +197,15 @@ global_asm!(
     options(raw)
 );
 
-/// Computes blocks of four sums from `out` up to `end`; there is one at least, and `words` is 1 at
-/// least. The last but one argument is the gap between two blocks or, of a biased matrix, whose sums
-/// are 256 times too large, the shift to the right at the end.
+/// Computes the sums from `out` on, up to that at `last` and three more; there is one at least, and
+/// `words` is 1 at least. The last but one argument is the gap between two blocks of four or, of a
+/// biased matrix, whose sums are 256 times too large, the shift to the right at the end.
 type Kernel = unsafe extern "C" fn(
     w: *const u32,
     x: *const u32,
     words: usize,
     out: *mut i32,
-    end: *const i32,
+    last: *const i32,
     gap_or_right: usize,
     start: i32,
 );
@@ -187,7 +218,7 @@ macro_rules! kernels {
                 x: *const u32,
                 words: usize,
                 out: *mut i32,
-                end: *const i32,
+                last: *const i32,
                 gap_or_right: usize,
                 start: i32,
             );)*
@@ -207,9 +238,9 @@ kernels! {
 const SHORT_LANES: usize = 24;
 
 unsafe extern "C" {
-    /// Writes `2 * words` words of pairs for a biased matrix; returns 256 times the sum of the
-    /// elements in even places.
-    fn chapbook_m4_pair_biased(x: *const i8, lanes: *mut u32, words: usize) -> i32;
+    /// Writes `(x1, x3)` and `(256 x0 - x1, 256 x2 - x3)` for each four elements; returns the start of
+    /// a sum, which takes the bias away.
+    fn chapbook_m4_pair_biased(x: *const i8, lanes: *mut u32, len: usize) -> i32;
 }
 
 /// Columns up to which a biased row has room for half of what is cut: `127 * 127 * 512 + 128` is below
@@ -217,6 +248,7 @@ unsafe extern "C" {
 const CUT_COLS: usize = 512;
 
 /// Computes the sums; `None` when the lengths do not agree.
+#[inline]
 pub(super) fn sums(
     w: &Weights<'_>,
     x: Vector<'_>,
@@ -228,14 +260,18 @@ pub(super) fn sums(
         Vector::Int8(x) => {
             let lanes = lanes.get_mut(..2 * x.len().div_ceil(4))?;
             pair(x, lanes);
-            blocks(chapbook_m4_plain, w, lanes, None, 0, out)
+            plain(w, lanes, out)
         }
         Vector::Int16(_) if w.biased => None,
-        Vector::Int16(x) => {
-            let x = bytemuck::try_cast_slice(x).ok()?;
-            blocks(chapbook_m4_plain, w, x, None, 0, out)
-        }
+        Vector::Int16(x) => plain(w, bytemuck::try_cast_slice(x).ok()?, out),
     }
+}
+
+/// Computes the sums of pairs that lie as the plain kernel takes them.
+#[inline(never)]
+fn plain(w: &Weights<'_>, x: &[u32], out: &mut [i32]) -> Option<()> {
+    let gap = (4 * w.row_len).checked_sub(8 * x.len())?;
+    run(chapbook_m4_plain, w, x, gap, 0, out)
 }
 
 /// Computes the sums of a biased matrix, cut to the nearest; `None` when it is none.
@@ -252,6 +288,7 @@ pub(super) fn sums_cut(
     biased(w, x, cut, lanes, out)
 }
 
+#[inline(never)]
 fn biased(
     w: &Weights<'_>,
     x: &[Element],
@@ -260,47 +297,55 @@ fn biased(
     out: &mut [i32],
 ) -> Option<()> {
     let lanes = lanes.get_mut(..2 * x.len().div_ceil(4))?;
+    if 2 * lanes.len() != w.row_len {
+        return None;
+    }
+    // SAFETY: `lanes` has two words for each four elements of `x` and what is left of them.
+    let start = unsafe { chapbook_m4_pair_biased(x.as_ptr(), lanes.as_mut_ptr(), x.len()) };
     // Sums wrap, so this may too.
-    let start = pair_biased(x, lanes).wrapping_add((1 << (8 + cut)) >> 1 & !0xFF);
+    let start = start.wrapping_add((1 << (8 + cut)) >> 1 & !0xFF);
     #[cfg(fpu)]
     if lanes.len() <= SHORT_LANES {
-        return blocks(chapbook_m4_short, w, lanes, Some(8 + cut), start, out);
+        return run(chapbook_m4_short, w, lanes, (8 + cut) as usize, start, out);
     }
-    blocks(chapbook_m4_biased, w, lanes, Some(8 + cut), start, out)
+    run(chapbook_m4_biased, w, lanes, (8 + cut) as usize, start, out)
 }
 
-/// Runs a kernel on all rows; with a shift there is no gap between two blocks.
-#[inline(never)]
-fn blocks(
+/// Runs a kernel on all rows; a block of them has at least two words for each of `x`, and exactly as
+/// many where the kernel knows no gap.
+#[inline]
+fn run(
     kernel: Kernel,
     w: &Weights<'_>,
     x: &[u32],
-    right: Option<u32>,
+    gap_or_right: usize,
     start: i32,
     out: &mut [i32],
 ) -> Option<()> {
-    if !x.len().is_multiple_of(2) || right.is_some() && 2 * x.len() != w.row_len {
+    let words = w.row_len.checked_mul(out.len().div_ceil(4))?;
+    if x.len() < 2 || !x.len().is_multiple_of(2) || out.is_empty() || w.words.len() < words {
         return None;
     }
-    super::for_blocks(w, x.len() / 2, out, |call| {
-        // SAFETY: `for_blocks` has checked that `w` has `blocks` blocks of at least `words` words
-        // in each of four rows and `out` four sums for each of them; `x` has two words for each
-        // word of a row, and no more of them than the kernel takes.
-        unsafe {
-            kernel(
-                call.w.as_ptr(),
-                x.as_ptr(),
-                call.words,
-                call.out.as_mut_ptr(),
-                call.out.as_ptr_range().end,
-                right.map_or(call.gap, |right| right as usize),
-                start,
-            );
-        }
-    })
+    let out = out.as_mut_ptr_range();
+    // SAFETY: `w` has a block of four rows for each four sums and for those that are left, of as many
+    // words as the caller has checked; `x` has two words for each word of a row, at least one, and no
+    // more of them than the kernel takes.
+    unsafe {
+        kernel(
+            w.words.as_ptr(),
+            x.as_ptr(),
+            x.len() / 2,
+            out.start,
+            out.end.wrapping_sub(4),
+            gap_or_right,
+            start,
+        );
+    }
+    Some(())
 }
 
 /// Writes `(x0, x2)` and `(x1, x3)` for each four elements, zeros after the last.
+#[inline(never)]
 fn pair(x: &[i8], lanes: &mut [u32]) {
     for (x, lanes) in x.chunks(4).zip(lanes.as_chunks_mut::<2>().0) {
         let [x0, x1, x2, x3] = four(x).map(i32::from);
@@ -308,30 +353,9 @@ fn pair(x: &[i8], lanes: &mut [u32]) {
     }
 }
 
-/// Writes `(x1, x3)` and `(256 x0 - x1, 256 x2 - x3)` for each four elements; returns the start of
-/// a sum, which takes the bias away.
-fn pair_biased(x: &[i8], lanes: &mut [u32]) -> i32 {
-    let (fours, rest) = x.as_chunks::<4>();
-    let (lanes, rest_lanes) = lanes.split_at_mut((2 * fours.len()).min(lanes.len()));
-    // SAFETY: `x` has four elements for each two words of `lanes`.
-    let mut even =
-        unsafe { chapbook_m4_pair_biased(x.as_ptr(), lanes.as_mut_ptr(), lanes.len() / 2) };
-    if let [odd, both, ..] = rest_lanes {
-        let [x0, x1, x2, x3] = four(rest).map(i32::from);
-        even += 256 * (x0 + x2);
-        (*odd, *both) = (halves(x1, x3), halves(256 * x0 - x1, 256 * x2 - x3));
-    }
-    // Sums wrap, so this may too.
-    -128 * even
-}
-
 /// Returns the first elements, zeros after the last.
-fn four<T: Copy + Default>(x: &[T]) -> [T; 4] {
-    let mut four = [T::default(); 4];
-    for (to, &from) in four.iter_mut().zip(x) {
-        *to = from;
-    }
-    four
+fn four(x: &[i8]) -> [i8; 4] {
+    [0, 1, 2, 3].map(|place: usize| x.get(place).copied().unwrap_or(0))
 }
 
 #[inline]

@@ -168,6 +168,7 @@ pub const fn lanes_len(cols: usize) -> usize {
 /// `out[r] = Σ w[r, c] * x[c]`, exact when it fits `i32`: for `Int8` up to 133,144 columns.
 ///
 /// Lengths that do not agree are a defect of the caller; what is missing counts as 0.
+#[cfg_attr(kernel = "m4", inline)]
 pub fn sums(w: &Weights<'_>, x: Vector<'_>, lanes: &mut [u32], out: &mut [i32]) {
     #[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32", kernel = "sse2"))]
     if w.layout == NATIVE && native::sums(w, x, lanes, out).is_some() {
@@ -202,7 +203,7 @@ pub fn sums_cut(
 }
 
 /// What one call of a kernel that takes blocks of four rows works on.
-#[cfg(any(kernel = "m0", kernel = "m4"))]
+#[cfg(kernel = "m0")]
 struct Call<'a> {
     w: &'a [u32],
     /// Words of a row that have a factor, at least 1.
@@ -215,7 +216,7 @@ struct Call<'a> {
 
 /// Calls a kernel for all blocks and once more for rows that fill no block; `None` when `w` is
 /// shorter than that.
-#[cfg(any(kernel = "m0", kernel = "m4"))]
+#[cfg(kernel = "m0")]
 fn for_blocks(
     w: &Weights<'_>,
     words: usize,

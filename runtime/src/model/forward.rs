@@ -3,9 +3,9 @@
 use super::Model;
 use crate::config::{Activation, Position};
 use crate::fixed::{self, Scale};
-use crate::kernel::{Element, NATIVE};
+use crate::kernel::{Element, NATIVE, passes};
 use crate::ops::{self, AttendScratch, Factor, Finish, HeadScale, Matrix};
-use crate::part::{part_mut, split};
+use crate::part::{part, part_mut, split, take};
 use crate::state::State;
 use crate::tensor::TensorId;
 
@@ -126,38 +126,47 @@ impl Model<'_> {
                 _ => &[],
             },
         };
-
-        // save key and value of this position in the cache
-        let (q, kv) = split(qkv, d_model);
-        let cache = &mut state.kv_cache;
-        let (k_q, v_q) = split(part_mut(state.x_q, 0, 2 * head_dim), head_dim);
-        for kv_head in 0..n_kv_head {
-            let (k, v) = (kv_head * head_dim, kv_dim + kv_head * head_dim);
-            let k_scale = heads.quantize(part_mut(kv, k, head_dim), d_model + k, true, k_q);
-            let v_scale = heads.quantize(part_mut(kv, v, head_dim), d_model + v, false, v_q);
-            let head = layer * n_kv_head + kv_head;
-            cache.store(head, at.slot, (k_q, k_scale), (v_q, v_scale));
+        let x_q = &mut *state.x_q;
+        if AT_ONCE {
+            heads.quantize_all(qkv, kv_dim, head_dim, x_q);
         }
+        let (mut q, mut kv) = split(qkv, d_model);
+        let (mut k, mut v) = (take(&mut kv, kv_dim), kv);
+        let (mut q_row, mut k_row, mut v_row) = (0, d_model, d_model + kv_dim);
 
         // attention, head by head: [d_model] into h
+        let mut cached = state.kv_cache.heads(layer * n_kv_head);
         let mut scratch = AttendScratch {
             scores: scratch,
             weights: state.weights,
             lanes: state.lanes,
         };
-        let (mut kv_head, mut shared) = (layer * n_kv_head, 0);
+        let mut h = &mut *state.h;
         let mut max = 0;
-        for head in 0..n_head {
-            let q_q = part_mut(state.x_q, 0, head_dim);
-            let row = head * head_dim;
-            let q_scale = heads.quantize(part_mut(q, row, head_dim), row, true, q_q);
-            let out = part_mut(state.h, row, head_dim);
-            let past = cache.past(kv_head, at.n);
-            max = ops::attend(q_q, q_scale, factor, &past, &mut scratch, out).max(max);
-            // Of n_head / n_kv_head heads each shares one of these.
-            shared += n_kv_head;
-            if shared == n_head {
-                (kv_head, shared) = (kv_head + 1, 0);
+        for _ in 0..n_kv_head {
+            // save key and value of this position in the cache
+            let mut head = cached.next();
+            let (k_at, v_at) = if AT_ONCE {
+                (k_row, v_row)
+            } else {
+                (0, head_dim)
+            };
+            let (k, v) = (take(&mut k, head_dim), take(&mut v, head_dim));
+            let k_scale = heads.quantize(k, k_row, true, x_q, k_at);
+            let v_scale = heads.quantize(v, v_row, false, x_q, v_at);
+            let (k_q, v_q) = (part(x_q, k_at, head_dim), part(x_q, v_at, head_dim));
+            head.store(at.slot, (k_q, k_scale), (v_q, v_scale));
+            (k_row, v_row) = (k_row + head_dim, v_row + head_dim);
+            // n_head / n_kv_head queries share them
+            let past = head.past(head_dim, at.n);
+            let mut shared = 0;
+            while shared < n_head {
+                let q_at = if AT_ONCE { q_row } else { 0 };
+                let q_scale = heads.quantize(take(&mut q, head_dim), q_row, true, x_q, q_at);
+                let q_q = part(x_q, q_at, head_dim);
+                let out = take(&mut h, head_dim);
+                max = ops::attend(q_q, q_scale, factor, &past, &mut scratch, out).max(max);
+                (q_row, shared) = (q_row + head_dim, shared + n_kv_head);
             }
         }
 
@@ -226,12 +235,61 @@ struct Heads<'a> {
     angles: &'a [i32],
 }
 
+/// All heads are quantised before the first of them is used; the kernel has a pass for that, and
+/// elements are bytes, so that there is room.
+const AT_ONCE: bool = cfg!(kernel = "m4");
+
 impl Heads<'_> {
-    /// Quantises the head that starts at this row of `w_qkv`.
+    /// Quantises all heads, each to the place of its row; its scale replaces its first element.
+    fn quantize_all(&self, x: &mut [i32], kv_dim: usize, head_dim: usize, x_q: &mut [Element]) {
+        if self.cut == Some(0) && self.angles.is_empty() {
+            let (mantissa, exponent) = (self.unit.mantissa(), self.unit.exponent());
+            let multiplier = self.w_qkv.multiplier;
+            if passes::quantize_heads(x, multiplier, head_dim, mantissa, exponent, x_q) {
+                return;
+            }
+        }
+        let (mut x, mut x_q) = (x, x_q);
+        let (mut row, v_row) = (0, x.len() - kv_dim);
+        while !x.is_empty() {
+            let (head, head_q) = (take(&mut x, head_dim), take(&mut x_q, head_dim));
+            let scale = self.quantize_one(head, row, row < v_row, head_q);
+            if let Some(first) = head.first_mut() {
+                *first = scale.0.into();
+            }
+            row += head_dim;
+        }
+    }
+
+    /// Quantises the head that starts at this row of `w_qkv` to `x_q` from `at` on, unless that is done;
+    /// returns its scale.
+    #[inline]
+    fn quantize(
+        &self,
+        x: &mut [i32],
+        row: usize,
+        rotated: bool,
+        x_q: &mut [Element],
+        at: usize,
+    ) -> HeadScale {
+        if AT_ONCE {
+            return HeadScale(x.first().copied().unwrap_or(0) as u16);
+        }
+        let x_q = part_mut(x_q, at, x.len());
+        self.quantize_one(x, row, rotated, x_q)
+    }
+
     #[inline(never)]
-    fn quantize(&self, x: &mut [i32], row: usize, rotated: bool, x_q: &mut [Element]) -> HeadScale {
+    fn quantize_one(
+        &self,
+        x: &mut [i32],
+        row: usize,
+        rotated: bool,
+        x_q: &mut [Element],
+    ) -> HeadScale {
+        let multiplier = self.w_qkv.multiplier.get(row..).unwrap_or_default();
         let mut max = match self.cut {
-            Some(cut) => ops::products(self.w_qkv, row, cut, x),
+            Some(cut) => ops::products(x, multiplier, cut),
             None => ops::max_magnitude(x),
         };
         let mut unit = self.unit;

@@ -114,18 +114,11 @@ pub fn attend(
     let octaves = Octaves::new(factor.mul(unit));
     // The shift of a value's scale, which is not smaller, is added.
     let right = (8 + spare).wrapping_sub(largest);
-    // What fills the last word up.
-    if let Some(last) = weights.last_chunk_mut::<4>()
-        && NATIVE.word() == 4
-    {
-        *last = [0; 4];
-    }
     let sum = passes::weigh(scores, max, octaves, past.v_scale, right, weights);
 
     // weighted sum of the values: [head_dim]
     kernel::sums(&past.v, Vector::Int16(weights), scratch.lanes, out);
     let exponent = HeadScale::TOP - largest as i32 + 8 + spare as i32;
-    Scale::new(1, exponent)
-        .div(Scale::new(sum, 0))
-        .apply_all(out)
+    let unit = Scale::ONE.shl(exponent).div(Scale::new(sum, 0));
+    passes::scale(out, unit)
 }

@@ -25,17 +25,13 @@ pub fn sums(w: &Matrix<'_>, x_q: &[Element], lanes: &mut [u32], out: &mut [i32])
     w.w.sums_cut(x_q, lanes, out)
 }
 
-/// Multiplies sums by the multipliers of their rows, `first_row` on, in units of [`Matrix::unit`];
-/// returns the [`max_magnitude`].
+/// Multiplies sums by the multipliers of their rows, in units of [`Matrix::unit`]; returns the
+/// [`max_magnitude`].
 ///
 /// # Numerics
 ///
 /// `out[r] = out[r] / 2^cut * multiplier[r]`, the first to the nearest; the product has 31 bits.
-#[inline]
-pub fn products(w: &Matrix<'_>, first_row: usize, cut: u32, out: &mut [i32]) -> u32 {
-    let multiplier = w.multiplier.get(first_row..).unwrap_or_default();
-    passes::products(out, multiplier, cut)
-}
+pub use crate::kernel::passes::products;
 
 /// Returns how sums become activations, and the last shift, which may be one to the left.
 const fn rescale(w: &Matrix<'_>, x_scale: Scale, cut: u32) -> (Rescale, i32) {

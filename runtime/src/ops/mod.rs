@@ -16,7 +16,6 @@ pub use attend::{AttendScratch, Past, attend, rotate, score_factor};
 pub use matrix::{Factor, Matrix};
 pub use matvec::{add, matvec, matvec_add, products, sums};
 pub use norm::{Gains, norm};
-pub(crate) use quantize::reciprocal;
 pub use quantize::{HeadScale, max_magnitude, quantize, quantize_head};
 
 /// Largest `head_dim`; keeps `dot * 8-bit scale` exact in `i32`.

@@ -13,7 +13,8 @@ use core::ops::Range;
 
 use super::super::{Element, Wide};
 use super::plain::{self, Finish, Octaves, Rescale};
-use crate::fixed::{exp2_all, gelu_table};
+use super::quantize::RECIPROCAL;
+use crate::fixed::{Scale, exp2_all, gelu_table, magnitude};
 use crate::part::split;
 
 global_asm!(
@@ -36,20 +37,13 @@ struct Weigh {
 
 unsafe extern "C" {
     // Vectors have a multiple of four elements, at least four; halves start at a word.
-    fn chapbook_m4_products(sums: *mut i32, multiplier: *const u16, end: *const i32) -> u32;
     fn chapbook_m4_rescale(
         sums: *mut i32,
         multiplier: *const u16,
         end: *const i32,
         factor: u32,
         right: u32,
-    ) -> u32;
-    fn chapbook_m4_relu(
-        sums: *mut i32,
-        multiplier: *const u16,
-        end: *const i32,
-        factor: u32,
-        right: u32,
+        cleared: u32,
     ) -> u32;
     fn chapbook_m4_gelu(
         sums: *mut i32,
@@ -67,7 +61,29 @@ unsafe extern "C" {
         right: u32,
         end: *const i32,
     );
-    fn chapbook_m4_narrow(x: *const i32, x_q: *mut i8, end: *const i32, right: u32, factor: u32);
+    // Any number of elements and any start of the bytes.
+    fn chapbook_m4_quantize(
+        x: *const i32,
+        max: u32,
+        end: *const i32,
+        x_q: *mut i8,
+        unit_mantissa: u32,
+        unit_exponent: i32,
+        reciprocal: *const u16,
+    ) -> u64;
+    fn chapbook_m4_quantize_heads(
+        sums: *mut i32,
+        multiplier: *const u16,
+        first_end: *const i32,
+        x_q: *mut i8,
+        unit_mantissa: u32,
+        unit_exponent: i32,
+        reciprocal: *const u16,
+        end: *const i32,
+        head_len: usize,
+    );
+    // Again four elements or more.
+    fn chapbook_m4_scale(x: *mut i32, end: *const i32, factor: u32) -> u32;
     fn chapbook_m4_norm_bits(x: *const i32, end: *const i32) -> u32;
     fn chapbook_m4_norm_sums(x: *const i32, end: *const i32, cut: u32, sum: *mut i32) -> u64;
     fn chapbook_m4_norm_products(
@@ -78,6 +94,7 @@ unsafe extern "C" {
         cut: u32,
         mean: i32,
     ) -> u32;
+    // Any number of elements.
     fn chapbook_m4_scale_scores(
         scores: *mut i32,
         k_scale: *const u16,
@@ -116,21 +133,6 @@ fn cut_all(sums: &mut [i32], cut: u32) {
     }
 }
 
-pub(super) fn products(sums: &mut [i32], multiplier: &[u16], cut: u32) -> u32 {
-    if !whole(sums.len(), multiplier) {
-        return plain::products(sums, multiplier, cut);
-    }
-    if cut != 0 {
-        cut_all(sums, cut);
-    }
-    // SAFETY: `whole` has checked that there are as many multipliers, a multiple of four and at
-    // least four, and their alignment.
-    unsafe {
-        let end = sums.as_ptr_range().end;
-        chapbook_m4_products(sums.as_mut_ptr(), multiplier.as_ptr(), end)
-    }
-}
-
 pub(super) fn rescale(sums: &mut [i32], multiplier: &[u16], by: Rescale, finish: Finish) -> u32 {
     let (sums, rest) = split(sums, fours(sums.len(), multiplier));
     let mut max = 0;
@@ -146,18 +148,21 @@ pub(super) fn rescale(sums: &mut [i32], multiplier: &[u16], by: Rescale, finish:
     }
     let (Range { start, end }, multiplier) = (sums.as_mut_ptr_range(), multiplier.as_ptr());
     let Rescale { factor, right, .. } = by;
+    let cleared = if finish == Finish::Relu { u32::MAX } else { 0 };
     // SAFETY: there are as many multipliers, a multiple of four and at least four, and `fours` has
     // checked their alignment; the loop of GELU stays within its table.
     let found = unsafe {
-        match finish {
-            Finish::Linear => chapbook_m4_rescale(start, multiplier, end, factor, right),
-            Finish::Relu => chapbook_m4_relu(start, multiplier, end, factor, right),
-            Finish::Gelu => {
-                let table = gelu_table().as_ptr();
-                chapbook_m4_gelu(start, multiplier, end, factor, right, table)
-            }
+        if finish == Finish::Gelu {
+            let table = gelu_table().as_ptr();
+            chapbook_m4_gelu(start, multiplier, end, factor, right, table)
+        } else {
+            chapbook_m4_rescale(start, multiplier, end, factor, right, cleared)
         }
     };
+    // No result of GELU is below -0.17.
+    if finish == Finish::Gelu && found < 1 << 14 {
+        return sums.iter().fold(max, |max, &sum| max.max(magnitude(sum)));
+    }
     max.max(found)
 }
 
@@ -168,7 +173,8 @@ pub(super) fn rescale_add(sums: &mut [i32], multiplier: &[u16], by: Rescale, x: 
     if by.cut != 0 {
         cut_all(sums, by.cut);
     }
-    // SAFETY: as in `products`, `x` included.
+    // SAFETY: `whole` has checked that there are as many multipliers, a multiple of four and at least
+    // four, and their alignment; `x` is not shorter.
     unsafe {
         chapbook_m4_rescale_add(
             sums.as_ptr(),
@@ -181,22 +187,76 @@ pub(super) fn rescale_add(sums: &mut [i32], multiplier: &[u16], by: Rescale, x: 
     }
 }
 
-pub(super) fn narrow(x: &[i32], exponent: i32, factor: u32, right: u32, x_q: &mut [Element]) {
-    // `smmulr` shifts by 32 and rounds; a shift of `x` to the left becomes one of the factor, as long
-    // as that has 31 bits.
-    let left = 32 - right as i32 - exponent.min(0);
-    let n = x.len();
-    let aligned = x_q.as_ptr().cast::<u32>().is_aligned();
-    if left > 14 || !aligned || n == 0 || !n.is_multiple_of(4) || x_q.len() < n {
-        return plain::narrow(x, exponent, factor, right, x_q);
+#[inline(never)]
+pub(super) fn quantize(
+    x: &[i32],
+    max: u32,
+    unit_mantissa: u32,
+    unit_exponent: i32,
+    x_q: &mut [Element],
+) -> (u32, i32) {
+    let x = x.get(..x_q.len()).unwrap_or(x).as_ptr_range();
+    // SAFETY: there are as many bytes as elements, or more; the mantissa of a reciprocal has 8 bits, the
+    // upper of which is set.
+    let found = unsafe {
+        chapbook_m4_quantize(
+            x.start,
+            max,
+            x.end,
+            x_q.as_mut_ptr(),
+            unit_mantissa,
+            unit_exponent,
+            RECIPROCAL.as_ptr(),
+        )
+    };
+    (found as u32, (found >> 32) as i32)
+}
+
+pub(super) fn quantize_heads(
+    sums: &mut [i32],
+    multiplier: &[u16],
+    head_dim: usize,
+    unit_mantissa: u32,
+    unit_exponent: i32,
+    x_q: &mut [Element],
+) -> bool {
+    let n = sums.len();
+    let heads = n.checked_div(head_dim).unwrap_or(0);
+    if !head_dim.is_multiple_of(4)
+        || heads * head_dim != n
+        || x_q.len() < n
+        || !whole(n, multiplier)
+    {
+        return false;
     }
-    // SAFETY: there are as many bytes as elements, a multiple of four and at least four; the bytes
-    // start at a word.
+    let sums = sums.as_mut_ptr_range();
+    // SAFETY: there are whole heads, at least one, each of a multiple of four sums; `whole` has checked
+    // that there are as many multipliers and their alignment, and there are as many bytes.
     unsafe {
-        let end = x.as_ptr_range().end;
-        let right = exponent.max(0).cast_unsigned();
-        chapbook_m4_narrow(x.as_ptr(), x_q.as_mut_ptr(), end, right, factor << left);
+        chapbook_m4_quantize_heads(
+            sums.start,
+            multiplier.as_ptr(),
+            sums.start.add(head_dim),
+            x_q.as_mut_ptr(),
+            unit_mantissa,
+            unit_exponent,
+            RECIPROCAL.as_ptr(),
+            sums.end,
+            4 * head_dim,
+        );
     }
+    true
+}
+
+pub(super) fn scale(x: &mut [i32], by: Scale) -> u32 {
+    // `smmulr` shifts by 32 and rounds.
+    let left = by.exponent() + 32;
+    if x.is_empty() || !x.len().is_multiple_of(4) || !(0..16).contains(&left) {
+        return by.apply_all(x);
+    }
+    let Range { start, end } = x.as_mut_ptr_range();
+    // SAFETY: there are a multiple of four elements, at least four.
+    unsafe { chapbook_m4_scale(start, end, by.mantissa() << left) }
 }
 
 pub(super) fn norm_bits(x: &[i32]) -> u32 {
@@ -232,30 +292,14 @@ pub(super) fn norm_products(x: &[i32], cut: u32, mean: i32, gain: &[i16], out: &
 }
 
 pub(super) fn scale_scores(scores: &mut [i32], k_scale: &[u16], v_scale: &[u16]) -> (i32, u16) {
-    let n = fours(fours(scores.len(), k_scale), v_scale);
-    let (scores, rest) = split(scores, n);
-    let (k_scale, k_rest) = k_scale.split_at_checked(n).unwrap_or_default();
-    let (v_scale, v_rest) = v_scale.split_at_checked(n).unwrap_or_default();
-    let (mut max, mut min) = (i32::MIN, u16::MAX);
-    if !scores.is_empty() {
-        // SAFETY: all three have as many elements, a multiple of four and at least four, and `fours`
-        // has checked the alignment of the halves.
-        let found = unsafe {
-            chapbook_m4_scale_scores(
-                scores.as_mut_ptr(),
-                k_scale.as_ptr(),
-                v_scale.as_ptr(),
-                scores.as_ptr_range().end,
-            )
-        };
-        max = found as i32;
-        min = ((found >> 32) as u16).min((found >> 48) as u16);
-    }
-    if !rest.is_empty() {
-        let (max_rest, min_rest) = plain::scale_scores(rest, k_rest, v_rest);
-        (max, min) = (max.max(max_rest), min.min(min_rest));
-    }
-    (max, min)
+    let n = scores.len().min(k_scale.len()).min(v_scale.len());
+    let (scores, _) = split(scores, n);
+    let scores = scores.as_mut_ptr_range();
+    // SAFETY: all three have as many elements or more.
+    let found = unsafe {
+        chapbook_m4_scale_scores(scores.start, k_scale.as_ptr(), v_scale.as_ptr(), scores.end)
+    };
+    (found as i32, (found >> 32) as u16)
 }
 
 pub(super) fn weigh(
@@ -266,33 +310,24 @@ pub(super) fn weigh(
     right: u32,
     weights: &mut [Wide],
 ) -> u32 {
-    let n = fours(scores.len().min(weights.len()), v_scale);
-    let (scores, rest) = scores.split_at_checked(n).unwrap_or_default();
-    let (v_scale, v_rest) = v_scale.split_at_checked(n).unwrap_or_default();
-    let (weights, weights_rest) = split(weights, n);
-    let mut sum = 0;
-    if !scores.is_empty() {
-        let right = right << 27;
-        let weigh = Weigh {
-            octaves,
-            max,
-            right: right | right >> 16,
-            end: scores.as_ptr_range().end,
-            table: exp2_all().as_ptr(),
-        };
-        // SAFETY: all three have as many elements, a multiple of four and at least four, and `fours`
-        // has checked the alignment of the scales; the loop stays within the table.
-        sum = unsafe {
-            chapbook_m4_weigh(
-                scores.as_ptr(),
-                v_scale.as_ptr(),
-                weights.as_mut_ptr(),
-                &raw const weigh,
-            )
-        };
+    let n = scores.len().min(v_scale.len()).min(weights.len() & !3);
+    let scores = scores.get(..n).unwrap_or_default().as_ptr_range();
+    let right = right << 27;
+    let weigh = Weigh {
+        octaves,
+        max,
+        right: right | right >> 16,
+        end: scores.end,
+        table: exp2_all().as_ptr(),
+    };
+    // SAFETY: there are as many scales or more, and as many weights, filled up to a multiple of four,
+    // or more; the loop stays within the table.
+    unsafe {
+        chapbook_m4_weigh(
+            scores.start,
+            v_scale.as_ptr(),
+            weights.as_mut_ptr(),
+            &raw const weigh,
+        )
     }
-    if !weights_rest.is_empty() {
-        sum += plain::weigh(rest, max, octaves, v_rest, right, weights_rest);
-    }
-    sum
 }

@@ -26,76 +26,40 @@ smlawb lr, lr, r3, lr
 mul \to, \sum, lr
 asr \to, \to, \right
 .endm
-@ r0 sums, r1 multipliers, r2 end of the sums; returns the largest magnitude.
-chapbook_function chapbook_m4_products
-push {r4-r9, lr}
+@ r0 sums, r1 multipliers, r2 end of the sums, r3 factor, on the stack the shift and the bits that a
+@ negative result loses; returns the largest magnitude.
+chapbook_function chapbook_m4_rescale
+push {r4-r11, lr}
+ldrd r10, r11, [sp, #36]
 mov r12, #0
-.macro chapbook_product sum, word, turn:vararg
-uxth r3, \word \turn
-mul \sum, \sum, r3
-eor r3, \sum, \sum, asr #31
-cmp r3, r12
-it hi
-movhi r12, r3
-.endm
-.balign 4
-1:
-ldm r0, {r4-r7}
-ldm r1!, {r8, r9}
-chapbook_product r4, r8
-chapbook_product r5, r8, , ror #16
-chapbook_product r6, r9
-chapbook_product r7, r9, , ror #16
-stm r0!, {r4-r7}
-cmp r0, r2
-bne 1b
-mov r0, r12
-pop {r4-r9, pc}
-.size chapbook_m4_products, . - chapbook_m4_products
-.purgem chapbook_product
-@ r0 sums, r1 multipliers, r2 end of the sums, r3 factor, on the stack the shift; returns the
-@ largest magnitude.
-.macro chapbook_linear relu, sum, n, word, turn:vararg
+.macro chapbook_linear sum, n, word, turn:vararg
 chapbook_rescale \sum, \word, r10, \sum, \turn
-.if \relu
-bic \sum, \sum, \sum, asr #31
-chapbook_max \sum, \n, hi
-.else
+and lr, r11, \sum, asr #31
+bic \sum, \sum, lr
 eor lr, \sum, \sum, asr #31
 chapbook_max lr, \n, hi
-.endif
 .endm
-.macro chapbook_rescale_all name, relu, x0=lr, x1=lr, x2=lr, x3=lr
-chapbook_function \name
-push {r4-r10, lr}
-ldr r10, [sp, #32]
-mov r12, #0
 .balign 4
 1:
 ldm r0, {r4-r7}
 ldm r1!, {r8, r9}
-chapbook_linear \relu, r4, 1, r8
-chapbook_linear \relu, r5, 2, r8, , ror #16
-chapbook_linear \relu, r6, 3, r9
-chapbook_linear \relu, r7, 4, r9, , ror #16
+chapbook_linear r4, 1, r8
+chapbook_linear r5, 2, r8, , ror #16
+chapbook_linear r6, 3, r9
+chapbook_linear r7, 4, r9, , ror #16
 stm r0!, {r4-r7}
 cmp r0, r2
 bne 1b
 mov r0, r12
-pop {r4-r10, pc}
-chapbook_note \x0, 1
-chapbook_note \x1, 2
-chapbook_note \x2, 3
-chapbook_note \x3, 4
-.size \name, . - \name
-.endm
-chapbook_rescale_all chapbook_m4_rescale, 0
-@ The same with max(x, 0) of the results.
-chapbook_rescale_all chapbook_m4_relu, 1, r4, r5, r6, r7
-.purgem chapbook_rescale_all
+pop {r4-r11, pc}
+chapbook_note lr, 1
+chapbook_note lr, 2
+chapbook_note lr, 3
+chapbook_note lr, 4
+.size chapbook_m4_rescale, . - chapbook_m4_rescale
 .purgem chapbook_linear
-@ The same with GELU of the results; on the stack also its table. r2 gives way to scratch, its
-@ place is on the stack. The table ends at 4.5.
+@ The same with GELU of the results, whose table is on the stack; returns the largest result or 0. r2
+@ gives way to scratch, its place is on the stack. The table ends at 4.5.
 chapbook_function chapbook_m4_gelu
 push {r2, r4-r11, lr}
 ldrd r10, r11, [sp, #40]
@@ -112,8 +76,7 @@ ubfx lr, lr, #0, #11
 smlabb r2, r2, lr, r2
 sub \sum, \sum, r2, asr #16
 5\n\():
-eor lr, \sum, \sum, asr #31
-chapbook_max lr, \n, hi
+chapbook_max \sum, \n, gt
 .endm
 .balign 4
 1:
@@ -129,10 +92,10 @@ cmp r0, r2
 bne 1b
 mov r0, r12
 pop {r2, r4-r11, pc}
-chapbook_note lr, 1
-chapbook_note lr, 2
-chapbook_note lr, 3
-chapbook_note lr, 4
+chapbook_note r4, 1
+chapbook_note r5, 2
+chapbook_note r6, 3
+chapbook_note r7, 4
 .size chapbook_m4_gelu, . - chapbook_m4_gelu
 .purgem chapbook_gelu
 @ r0 sums, r1 multipliers, r2 what they are added to, r3 factor, on the stack the shift and the
@@ -162,29 +125,173 @@ bne 1b
 pop {r4-r11, pc}
 .size chapbook_m4_rescale_add, . - chapbook_m4_rescale_add
 .purgem chapbook_rescale
-@ r0 vector, r1 its bytes, r2 end of the vector, r3 shift, on the stack 2^32 times the factor.
-chapbook_function chapbook_m4_narrow
-push {r4-r7, lr}
-ldr r12, [sp, #20]
-.balign 4
+@ r0 vector, r1 its largest magnitude, r2 end of the vector, r3 its bytes, on the stack the mantissa
+@ and the exponent of the unit and the table of reciprocals; returns the mantissa and, in r1, how far
+@ to the right. The steps are those of the definition; smmulr shifts by 32 and rounds.
+chapbook_function chapbook_m4_quantize
+push {r4-r11, lr}
+mov lr, #0
+0:
+ldrd r4, r5, [sp, #36]
+add r7, r1, #1
+clz r8, r7
+subs r9, r8, #17
+rsb r10, r8, #17
+lsl r7, r7, r9
+itt mi
+lsrmi r7, r1, r10
+addmi r7, r7, #1
+mul r7, r7, r4
+cmp r7, #0x40000000
+ite hi
+movhi r8, #16
+movls r8, #15
+sub r9, r7, #1
+lsr r9, r9, r8
+add r9, r9, #127
+movw r6, #33027
+mul r9, r9, r6
+lsr r9, r9, #22
+cmp r9, #255
+ittt hi
+addhi r9, r9, #1
+lsrhi r9, r9, #1
+addhi r8, r8, #1
+add r5, r5, r10
+add r5, r5, r8
+rsb r5, r5, #10
+cmp r5, #19
+bgt 5f
+cbz r1, 5f
+cbz r7, 5f
+and r11, r9, #127
+ldr r6, [sp, #44]
+ldrh r6, [r6, r11, lsl #1]
+add r6, r6, #1
+lsr r4, r4, #1
+mul r6, r6, r4
+lsr r6, r6, #15
+rsb r8, r8, #25
+lsl r12, r6, r8
+cmp r10, #0
+bge 1f
+@ A small vector is shifted to the left.
+rsb r11, r10, #0
+mov r10, #0
+b 7f
+5:
+mov r9, #0
+mov r5, #19
+mov r12, #0
+@ r5 right, r9 mantissa, r10 shift, r11 shift to the left of the last elements, r12 factor.
 1:
-ldm r0!, {r4-r7}
-.irp x, r4, r5, r6, r7
-asr \x, \x, r3
+mov r11, #0
+sub r2, r2, #16
+cmp r0, r2
+bhi 3f
+.balign 4
+2:
+ldm r0!, {r4, r6-r8}
+.irp x, r4, r6, r7, r8
+asr \x, \x, r10
 .endr
-.irp x, r4, r5, r6, r7
+.irp x, r4, r6, r7, r8
 smmulr \x, \x, r12
 .endr
-pkhbt r4, r4, r6, lsl #16
-pkhbt r5, r5, r7, lsl #16
+pkhbt r4, r4, r7, lsl #16
+pkhbt r6, r6, r8, lsl #16
 uxtb16 r4, r4
-uxtb16 r5, r5
-orr r4, r4, r5, lsl #8
-str r4, [r1], #4
+uxtb16 r6, r6
+orr r4, r4, r6, lsl #8
+str r4, [r3], #4
+cmp r0, r2
+bls 2b
+3:
+add r2, r2, #16
+b 7f
+6:
+ldr r4, [r0], #4
+asr r4, r4, r10
+lsl r4, r4, r11
+smmulr r4, r4, r12
+strb r4, [r3], #1
+7:
+cmp r0, r2
+bne 6b
+cmp lr, #0
+bne 8f
+mov r0, r9
+mov r1, r5
+9:
+pop {r4-r11, pc}
+8:
+cmp r5, #0
+ite pl
+orrpl r9, r9, r5, lsl #11
+movmi r9, #255
+ldrd r5, r6, [sp, #48]
+sub r4, r2, r6
+str r9, [r4]
+cmp r2, r5
+beq 9b
+add r2, r2, r6
+b 8f
+@ The same of the sums of several heads times multipliers, which are at r1; r2 is the end of the first
+@ head, and on the stack follow the end of the last one and the bytes of one. The scale of a head
+@ replaces the first of its sums.
+.global chapbook_m4_quantize_heads
+.type chapbook_m4_quantize_heads, %function
+.thumb_func
+chapbook_m4_quantize_heads:
+push {r4-r11, lr}
+mov lr, r1
+8:
+mov r11, r0
+mov r12, #0
+.macro chapbook_product sum, word, turn:vararg
+uxth r10, \word \turn
+mul \sum, \sum, r10
+eor r10, \sum, \sum, asr #31
+cmp r10, r12
+it hi
+movhi r12, r10
+.endm
+.balign 4
+1:
+ldm r0, {r4-r7}
+ldm lr!, {r8, r9}
+chapbook_product r4, r8
+chapbook_product r5, r8, , ror #16
+chapbook_product r6, r9
+chapbook_product r7, r9, , ror #16
+stm r0!, {r4-r7}
 cmp r0, r2
 bne 1b
+mov r0, r11
+mov r1, r12
+b 0b
+.purgem chapbook_product
+.size chapbook_m4_quantize, . - chapbook_m4_quantize
+@ r0 vector, r1 its end, r2 2^32 times the factor; returns the largest magnitude.
+chapbook_function chapbook_m4_scale
+push {r4-r7, lr}
+mov r12, #0
+.balign 4
+1:
+ldm r0, {r4-r7}
+.irp x, r4, r5, r6, r7
+smmulr \x, \x, r2
+eor r3, \x, \x, asr #31
+cmp r3, r12
+it hi
+movhi r12, r3
+.endr
+stm r0!, {r4-r7}
+cmp r0, r1
+bne 1b
+mov r0, r12
 pop {r4-r7, pc}
-.size chapbook_m4_narrow, . - chapbook_m4_narrow
+.size chapbook_m4_scale, . - chapbook_m4_scale
 @ r0 vector, r1 its end; returns the bits of all magnitudes.
 chapbook_function chapbook_m4_norm_bits
 push {r4, lr}
@@ -255,7 +362,7 @@ chapbook_note lr, 4
 .size chapbook_m4_norm_products, . - chapbook_m4_norm_products
 .purgem chapbook_norm
 @ r0 scores, r1 scales of the keys, r2 of the values, r3 end of the scores; returns the largest
-@ score and, in both halves of r1, minima of the scales of the values.
+@ score and, in r1, the smallest scale of a value.
 chapbook_function chapbook_m4_scale_scores
 push {r4-r11, lr}
 mov r12, #0x80000000
@@ -274,46 +381,73 @@ mul \score, \score, r10
 asr \score, \score, r11
 chapbook_max \score, \n, gt
 .endm
+sub r3, r3, #16
+cmp r0, r3
+bhi 2f
 .balign 4
 1:
 ldm r0, {r4-r7}
-ldm r1!, {r8, r9}
+ldr r8, [r1], #4
+ldr r9, [r1], #4
 chapbook_low r4, r8, 1
 chapbook_high r5, r8, 2
 chapbook_low r6, r9, 3
 chapbook_high r7, r9, 4
 stm r0!, {r4-r7}
-ldm r2!, {r8, r9}
+ldr r8, [r2], #4
+ldr r9, [r2], #4
 .irp word, r8, r9
 usub16 r10, \word, lr
 sel lr, lr, \word
 .endr
 cmp r0, r3
-bne 1b
+bls 1b
+2:
+add r3, r3, #16
+b 4f
+3:
+ldr r4, [r0]
+ldrh r8, [r1], #2
+chapbook_low r4, r8, 5
+str r4, [r0], #4
+ldrh r8, [r2], #2
+movt r8, #0xffff
+usub16 r10, r8, lr
+sel lr, lr, r8
+4:
+cmp r0, r3
+bne 3b
 mov r0, r12
-mov r1, lr
+uxth r1, lr
+cmp r1, lr, lsr #16
+it hi
+lsrhi r1, lr, #16
 pop {r4-r11, pc}
 chapbook_note r4, 1
 chapbook_note r5, 2
 chapbook_note r6, 3
 chapbook_note r7, 4
+chapbook_note r4, 5
 .size chapbook_m4_scale_scores, . - chapbook_m4_scale_scores
 .purgem chapbook_low
 .purgem chapbook_high
 .purgem chapbook_max
 .purgem chapbook_note
 @ r0 scores, r1 scales of the values, r2 weights, r3 what `Weigh` holds; returns the sum. The
-@ weights of four scores are written in the order 0, 2, 1, 3. Scratch are r10 to r12 and lr.
+@ weights of four scores are written in the order 0, 2, 1, 3, zeros after the last. Scratch are r10 to
+@ r12 and lr.
 chapbook_function chapbook_m4_weigh
 push {r4-r11, lr}
 ldm r3!, {r4-r9}
 ldr r3, [r3]
+sub r9, r9, #16
 push {r9}
 mov r9, r3
 mov r3, r8
 mov r8, #0
-@ r3 shift for both halves, r4 cut, r5 limit, r6 factor, r7 maximum, r8 sum, r9 table; sp: end.
-.macro chapbook_weight score, n, high, place
+@ r3 shift for both halves, r4 cut, r5 limit, r6 factor, r7 maximum, r8 sum, r9 table; sp: the last
+@ four scores.
+.macro chapbook_weight score, n, high
 sub \score, r7, \score
 lsr \score, \score, r4
 cmp \score, r5
@@ -335,35 +469,63 @@ ubfx \score, r12, #11, #5
 .endif
 lsr lr, lr, \score
 8\n\():
-strh lr, [r2, #\place]
 .endm
 .macro chapbook_zero n
 7\n\():
 mov lr, #0
 b 8\n\()b
 .endm
+ldr r12, [sp]
+cmp r0, r12
+bhi 2f
 .balign 4
 1:
 ldm r0!, {r10, r11}
 ldr r12, [r1], #4
 uadd16 r12, r12, r3
-chapbook_weight r10, 1, 0, 0
-chapbook_weight r11, 2, 1, 4
+chapbook_weight r10, 1, 0
+strh lr, [r2], #8
+chapbook_weight r11, 2, 1
+strh lr, [r2, #-4]
 ldm r0!, {r10, r11}
 ldr r12, [r1], #4
 uadd16 r12, r12, r3
-chapbook_weight r10, 3, 0, 2
-chapbook_weight r11, 4, 1, 6
-adds r2, r2, #8
+chapbook_weight r10, 3, 0
+strh lr, [r2, #-6]
+chapbook_weight r11, 4, 1
+strh lr, [r2, #-2]
 ldr r12, [sp]
 cmp r0, r12
-bne 1b
+bls 1b
+2:
+add r12, r12, #16
+cmp r0, r12
+beq 4f
+@ Up to three more, at 0, 4 and 2.
+str r12, [sp]
+mov r11, #0
+str r11, [r2]
+str r11, [r2, #4]
+mov r11, #4
+3:
+ldr r10, [r0], #4
+ldrh r12, [r1], #2
+uadd16 r12, r12, r3
+chapbook_weight r10, 5, 0
+strh lr, [r2]
+add r2, r2, r11
+sub r11, r11, #6
+ldr r12, [sp]
+cmp r0, r12
+bne 3b
+4:
 mov r0, r8
 pop {r3-r11, pc}
 chapbook_zero 1
 chapbook_zero 2
 chapbook_zero 3
 chapbook_zero 4
+chapbook_zero 5
 .size chapbook_m4_weigh, . - chapbook_m4_weigh
 .purgem chapbook_zero
 .purgem chapbook_weight

@@ -1,9 +1,10 @@
 //! What runs over the elements of a vector between two matrices.
 //!
-//! The functions of `plain` are the definition; the cores with the DSP extension have each of them in
-//! assembly as well, four elements at a time, with the same results.
+//! The functions of `plain` are the definition; the cores with the DSP extension have nearly each of them
+//! in assembly as well, four elements at a time, with the same results.
 
 pub mod plain;
+mod quantize;
 
 #[cfg(kernel = "m4")]
 mod m4;
@@ -14,6 +15,7 @@ use m4 as native;
 use plain as native;
 
 use super::{Element, Wide};
+use crate::fixed::Scale;
 
 pub use plain::{Finish, Octaves, Rescale};
 
@@ -25,7 +27,7 @@ pub use plain::{Finish, Octaves, Rescale};
 /// `sums[r] = round(sums[r] / 2^cut) * multiplier[r]`; the product has 31 bits.
 #[inline]
 pub fn products(sums: &mut [i32], multiplier: &[u16], cut: u32) -> u32 {
-    native::products(sums, multiplier, cut)
+    plain::products(sums, multiplier, cut)
 }
 
 /// Replaces sums by activations and a function of them; returns the largest
@@ -41,14 +43,55 @@ pub fn rescale_add(sums: &mut [i32], multiplier: &[u16], by: Rescale, x: &mut [i
     native::rescale_add(sums, multiplier, by, x);
 }
 
-/// Writes `x / 2^exponent * factor / 2^right`, to the nearest; the division by `2^exponent` rounds
-/// down.
+/// Writes a vector as int8, to the nearest, with the smallest scale that keeps it within -127..=127:
+/// `x[i]` times the unit is close to `x_q[i] * mantissa * 2^(TOP - right)`.
 ///
-/// `x / 2^exponent` has 15 bits and a sign, `factor` 16, the result seven and a sign; `right` is
-/// within 1..=31. Vectors of different lengths end with the shorter one.
+/// Returns `(mantissa, right)`; the mantissa has 8 bits, and `TOP` is that of
+/// [`HeadScale`](crate::ops::HeadScale). Zeros, with a mantissa of 0 and the largest `right`, 19, are
+/// what a vector of zeros becomes, or one for which `right` would be larger. `max` is the largest
+/// [`magnitude`](crate::fixed::magnitude). The unit is `unit_mantissa * 2^unit_exponent`, its mantissa
+/// at most 2^16. Vectors of different lengths end with the shorter one.
 #[inline]
-pub fn narrow(x: &[i32], exponent: i32, factor: u32, right: u32, x_q: &mut [Element]) {
-    native::narrow(x, exponent, factor, right, x_q);
+pub fn quantize(
+    x: &[i32],
+    max: u32,
+    unit_mantissa: u32,
+    unit_exponent: i32,
+    x_q: &mut [Element],
+) -> (u32, i32) {
+    native::quantize(x, max, unit_mantissa, unit_exponent, x_q)
+}
+
+/// Quantises the [`products`] of the sums of several heads, of which nothing is left to cut, each as
+/// [`quantize`] does; the [`HeadScale`](crate::ops::HeadScale) of a head replaces the first of its
+/// sums, the others are scratch afterwards.
+///
+/// Returns whether it has: not where there are fewer multipliers or elements than sums, nor, in assembly,
+/// for heads whose length is no multiple of four.
+#[inline]
+pub fn quantize_heads(
+    sums: &mut [i32],
+    multiplier: &[u16],
+    head_dim: usize,
+    unit_mantissa: u32,
+    unit_exponent: i32,
+    x_q: &mut [Element],
+) -> bool {
+    native::quantize_heads(
+        sums,
+        multiplier,
+        head_dim,
+        unit_mantissa,
+        unit_exponent,
+        x_q,
+    )
+}
+
+/// Multiplies each number by a scale, to the nearest; returns the largest
+/// [`magnitude`](crate::fixed::magnitude).
+#[inline]
+pub fn scale(x: &mut [i32], by: Scale) -> u32 {
+    native::scale(x, by)
 }
 
 /// Returns the bits that any [`magnitude`](crate::fixed::magnitude) has.
@@ -84,7 +127,7 @@ pub fn scale_scores(scores: &mut [i32], k_scale: &[u16], v_scale: &[u16]) -> (i3
 ///
 /// `right` is how far a weight is shifted to the right beside the shift of its value's scale. Weights
 /// lie at their [`wide_place`](super::wide_place); `weights` has as many elements as scores or, where
-/// the kernel's words have four, up to three more, which are to be zeros.
+/// the kernel's words have four, up to three more, which become zeros.
 #[inline]
 pub fn weigh(
     scores: &[i32],

@@ -1,8 +1,11 @@
 //! The definition of each pass.
 
-use super::super::{Element, Wide, wide_place};
+use super::super::{Wide, wide_place};
+use super::quantize::reciprocal;
 use crate::fixed::{self, Scale, exp2_table, magnitude};
-use crate::ops::{HeadScale, reciprocal};
+use crate::ops::HeadScale;
+
+pub use super::quantize::{quantize, quantize_heads};
 
 /// How sums become activations: cut to the nearest, times a multiplier that carries the vector's
 /// scale, shifted.
@@ -88,37 +91,10 @@ pub fn rescale_add(sums: &mut [i32], multiplier: &[u16], by: Rescale, x: &mut [i
     }
 }
 
-/// See [`narrow`](super::narrow).
-#[inline(never)]
-pub fn narrow(x: &[i32], exponent: i32, factor: u32, right: u32, x_q: &mut [Element]) {
-    debug_assert_eq!(x.len(), x_q.len());
-    // |x / 2^exponent| has 15 bits, the factor 16 and a byte of result is left: 31 bits in all.
-    let half = 1 << (right - 1);
-    let step = |scaled: i32| ((scaled * factor as i32 + half) >> right) as Element;
-    if exponent > 0 && cfg!(not(kernel = "m4")) {
-        by_fours(x, x_q, |x| step(x >> exponent));
-    } else {
-        for (x_q, &x) in x_q.iter_mut().zip(x) {
-            *x_q = step(if exponent > 0 {
-                x >> exponent
-            } else {
-                x << -exponent
-            });
-        }
-    }
-}
-
-/// Writes `f` of each element, four in a turn: loads in a row are cheaper.
+/// See [`scale`](super::scale).
 #[inline]
-fn by_fours(x: &[i32], x_q: &mut [Element], f: impl Fn(i32) -> Element) {
-    let (fours, rest) = x.as_chunks::<4>();
-    let (fours_q, rest_q) = x_q.as_chunks_mut::<4>();
-    for (x_q, &x) in fours_q.iter_mut().zip(fours) {
-        *x_q = x.map(&f);
-    }
-    for (x_q, &x) in rest_q.iter_mut().zip(rest) {
-        *x_q = f(x);
-    }
+pub fn scale(x: &mut [i32], by: Scale) -> u32 {
+    by.apply_all(x)
 }
 
 /// See [`norm_bits`](super::norm_bits).
@@ -226,6 +202,9 @@ pub fn weigh(
         } else {
             0
         };
+    }
+    for rest in weights.iter_mut().skip(scores.len()) {
+        *rest = 0;
     }
     if wide_place(1) != 1 {
         for four in weights.as_chunks_mut::<4>().0 {
