@@ -100,10 +100,8 @@ fn a_drawn_seed_is_said_and_gives_its_text_again() {
     assert_eq!(printed(&folder.run(TALK, off)), text);
 }
 
-#[test]
-fn lines_are_taken_as_a_board_takes_them() {
-    let folder = Folder::exported("talk-lines");
-    let typed = [&b"RO\xff\0M\x1b[AEO:\r\n"[..], &b"y".repeat(300), b"\nlast"].concat();
+/// What `talk` says to bytes on its standard input.
+fn piped(folder: &Folder, typed: &[u8]) -> String {
     std::fs::write(folder.path.join("typed"), typed).unwrap();
     let output = std::process::Command::new(TALK)
         .args(["--blob", "good.bin", "--len", "3"])
@@ -111,11 +109,53 @@ fn lines_are_taken_as_a_board_takes_them() {
         .stdin(std::fs::File::open(folder.path.join("typed")).unwrap())
         .output()
         .unwrap();
-    let said = printed(&output);
-    assert!(
-        said.starts_with("(dropped: 1 control characters, 1 bytes that are not UTF-8)\n"),
-        "{said}"
+    printed(&output)
+}
+
+#[test]
+fn lines_are_taken_as_a_board_takes_them() {
+    let folder = Folder::exported("talk-lines");
+    let typed = [
+        &b"RO\xff\0M\x1b[AEO:\r\n/len 2\rlost\x03/len\n/fra\x1b[Ames\n"[..],
+        &b"O".repeat(300),
+        b"\n\nRO",
+    ]
+    .concat();
+    let said = piped(&folder, &typed);
+    let after = |said: &str, part: &str| match said.split_once(part) {
+        Some((_, rest)) => rest.to_owned(),
+        None => panic!("{part:?} is not in {said:?}"),
+    };
+    let rest = after(&said, "length 3\n(dropped: 1 control characters, ");
+    let rest = after(&rest, "1 bytes that are not UTF-8)\n");
+    let rest = after(&rest, "length 2\n");
+    // nothing is made of what Ctrl-C takes back
+    assert!(rest.starts_with("temperature "), "{rest:?}");
+    let rest = after(&rest, "length 2\n(frames are for programs");
+    let rest = after(
+        &rest,
+        "\n(dropped: 44 bytes past the 256 that a line holds)\n",
     );
-    assert!(said.contains("\n(dropped: 44 bytes past the 256 that a line holds)\n"));
-    assert_eq!(said.matches("(logits hash ").count(), 3, "{said}");
+    // three texts of two characters, each with a line end unless it has one
+    assert!((6..=9).contains(&rest.chars().count()), "{rest:?}");
+    assert_eq!(piped(&folder, b"").lines().count(), 1);
+}
+
+#[test]
+fn a_reader_that_is_gone_ends_the_text_in_silence() {
+    let folder = Folder::exported("talk-pipe");
+    let mut talk = std::process::Command::new(TALK)
+        // longer than anybody waits
+        .args(["--blob", "good.bin", "--len", "4000000000", "O"])
+        .current_dir(&folder.path)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut some = [0; 20];
+    // comes while the text is made
+    std::io::Read::read_exact(&mut talk.stdout.take().unwrap(), &mut some).unwrap();
+    let output = talk.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
 }

@@ -10,7 +10,6 @@ mod replay;
 mod stand_in;
 mod terminal;
 
-use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,7 +27,8 @@ use crate::options::Options;
 #[derive(Parser)]
 #[command(name = "talk")]
 struct Arguments {
-    /// The prompt, `\n` for a newline; without it, lines from the standard input
+    /// The prompt, `\n` for a newline; without it, the lines of the standard input, commands such as
+    /// /help among them
     prompt: Option<String>,
     /// The blob, also for --emulate; firmware/model/model.bin if left out, or else the committed
     /// pocket.bin
@@ -78,8 +78,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     match &arguments.prompt {
         Some(prompt) if far => client::print(arguments, prompt),
-        None if far || stdin().is_terminal() => terminal::run(arguments),
-        prompt => host::run(arguments, prompt.as_deref()),
+        Some(prompt) => host::run(arguments, prompt),
+        None => terminal::run(arguments),
     }
 }
 

@@ -82,7 +82,8 @@ struct Typist(Sender<Vec<u8>>);
 impl io::Write for Typist {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.0.send(bytes.to_vec());
-        sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        // not a broken pipe: that stands for a reader of this program that has gone, which is no error
+        sent.map_err(|_| io::Error::from(io::ErrorKind::NotConnected))?;
         Ok(bytes.len())
     }
 

@@ -1,7 +1,8 @@
 //! A person's terminal on a board: line editing, history and colours on this side of the line.
 
-use std::io::{BufRead, IsTerminal, Write, stdin};
+use std::io::{IsTerminal, Read, Write, stdin, stdout};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -29,16 +30,18 @@ const ASK: Style = AnsiColor::Green.on_default().bold();
 /// Passes lines to the board and prints its answers until the input ends.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let interrupted = interrupts()?;
-    let mut chat = board::at_prompt(arguments)?;
+    let mut talk = Talk {
+        chat: board::at_prompt(arguments)?,
+        editor: LineEditor::new(),
+        typed: Vec::new(),
+        echo: String::new(),
+        interrupted,
+    };
     for line in arguments.options.commands() {
-        answer(&mut chat, &line, &interrupted)?;
+        talk.line(&line)?;
     }
     if !stdin().is_terminal() {
-        for line in stdin().lock().split(b'\n') {
-            let line = line?;
-            answer(&mut chat, &String::from_utf8_lossy(&line), &interrupted)?;
-        }
-        return Ok(());
+        return talk.pipe();
     }
     eprintln!("(Ctrl-C stops a text, Ctrl-D ends)");
     let mut editor = DefaultEditor::new()?;
@@ -53,8 +56,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         match editor.readline(ask) {
             Ok(line) => {
                 keep(&mut editor, history.as_ref(), &line);
-                interrupted.store(false, Ordering::Relaxed);
-                answer(&mut chat, &line, &interrupted)?;
+                talk.interrupted.store(false, Ordering::Relaxed);
+                talk.line(&line)?;
             }
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => return Ok(()),
@@ -73,60 +76,102 @@ fn keep(editor: &mut DefaultEditor, history: Option<&PathBuf>, line: &str) {
 
 /// Returns whether the standard output shows colours: a terminal, and `NO_COLOR` does not forbid them.
 fn colours() -> bool {
-    anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
+    anstream::AutoStream::choice(&stdout()) != anstream::ColorChoice::Never
 }
 
-/// Types a line and prints what the board answers, up to its prompt string.
-fn answer(chat: &mut Chat, line: &str, interrupted: &AtomicBool) -> Result<()> {
-    let line = line.trim_end_matches('\r');
-    if line.trim() == "/frames" {
-        println!("(frames are for programs: tools/talk --json)");
-        return Ok(());
-    }
-    chat.send(line.as_bytes())?;
-    chat.send(b"\r")?;
-    chat.expect(&format!("{}\r\n", echo(line)))?;
-    let mut out = Painter::new();
-    let mut held = Vec::new();
-    let (mut quiet, mut stopped) = (0, false);
-    loop {
-        let bytes = chat.take(GLANCE)?;
-        quiet = if bytes.is_empty() { quiet + 1 } else { 0 };
-        if quiet > QUIET {
-            bail!("the board has gone quiet");
-        }
-        held.extend(bytes);
-        if let Some(place) = held
-            .windows(PROMPT.len())
-            .position(|part| part == PROMPT.as_bytes())
-        {
-            chat.put_back(&held[place + PROMPT.len()..]);
-            out.print(&held[..place])?;
-            return out.end();
-        }
-        // The prompt string, or a character, may have come in part.
-        let kept = held.len().saturating_sub(PROMPT.len() - 1);
-        out.print(&held[..kept])?;
-        held.drain(..kept);
-        if !stopped && interrupted.load(Ordering::Relaxed) {
-            stopped = true;
-            chat.send(&[3])?;
-        }
-    }
+/// A conversation line by line.
+struct Talk {
+    chat: Chat,
+    /// What the board's own editor makes of the bytes.
+    editor: LineEditor,
+    /// Bytes of a line that the board has not been sent yet.
+    typed: Vec<u8>,
+    /// What the board will show of them.
+    echo: String,
+    interrupted: Arc<AtomicBool>,
 }
 
-/// Returns what a board shows of a line as it is typed.
-fn echo(line: &str) -> String {
-    let mut editor = LineEditor::new();
-    let mut shown = String::new();
-    for byte in line.bytes() {
-        match editor.feed(byte) {
-            Edit::Echo(character) => shown.push(character),
-            Edit::Erase => shown += "\x08 \x08",
-            Edit::None | Edit::Submit | Edit::Interrupt => {}
+impl Talk {
+    /// Types a whole line and prints what the board answers.
+    fn line(&mut self, line: &str) -> Result<()> {
+        for byte in line.bytes().chain([b'\r']) {
+            self.feed(byte)?;
+        }
+        Ok(())
+    }
+
+    /// Types what comes on the standard input until it ends, or until Ctrl-C.
+    fn pipe(&mut self) -> Result<()> {
+        for byte in stdin().lock().bytes() {
+            self.feed(byte?)?;
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+        if self.editor.line().is_empty() && self.editor.dropped().is_empty() {
+            return Ok(());
+        }
+        self.feed(b'\r')
+    }
+
+    /// Takes a byte; one that ends a line has the board answer it.
+    fn feed(&mut self, byte: u8) -> Result<()> {
+        self.typed.push(byte);
+        match self.editor.feed(byte) {
+            Edit::None => {}
+            Edit::Echo(character) => self.echo.push(character),
+            Edit::Erase => self.echo += "\x08 \x08",
+            // as if they had not been typed: the board knows nothing of them yet
+            Edit::Interrupt => {
+                self.typed.clear();
+                self.echo.clear();
+            }
+            Edit::Submit => {
+                if self.editor.line().trim() == "/frames" {
+                    writeln!(stdout(), "(frames are for programs: tools/talk --json)")?;
+                } else {
+                    self.chat.send(&self.typed)?;
+                    self.chat.expect(&format!("{}\r\n", self.echo))?;
+                    self.answer()?;
+                }
+                self.typed.clear();
+                self.echo.clear();
+                self.editor.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints what the board says up to its prompt string.
+    fn answer(&mut self) -> Result<()> {
+        let mut out = Painter::new();
+        let mut held = Vec::new();
+        let (mut quiet, mut stopped) = (0, false);
+        loop {
+            let bytes = self.chat.take(GLANCE)?;
+            quiet = if bytes.is_empty() { quiet + 1 } else { 0 };
+            if quiet > QUIET {
+                bail!("the board has gone quiet");
+            }
+            held.extend(bytes);
+            if let Some(place) = held
+                .windows(PROMPT.len())
+                .position(|part| part == PROMPT.as_bytes())
+            {
+                self.chat.put_back(&held[place + PROMPT.len()..]);
+                out.print(&held[..place])?;
+                return out.end();
+            }
+            // The prompt string, or a character, may have come in part.
+            let kept = held.len().saturating_sub(PROMPT.len() - 1);
+            out.print(&held[..kept])?;
+            held.drain(..kept);
+            if !stopped && self.interrupted.load(Ordering::Relaxed) {
+                stopped = true;
+                self.chat.send(&[3])?;
+            }
         }
     }
-    shown
 }
 
 /// Prints a board's bytes, with its notes in a colour.
