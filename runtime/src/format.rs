@@ -148,7 +148,7 @@ impl core::fmt::Display for LoadError {
             Self::Truncated { needed, found } => {
                 write!(f, "the model needs {needed} bytes, only {found} are there")
             }
-            Self::Empty => f.write_str("there is no model here; flash one"),
+            Self::Empty => f.write_str("nothing but erased memory is here"),
             Self::NotABlob => {
                 f.write_str("this is not a Chapbook model (no CHAPBOOK at its start)")
             }

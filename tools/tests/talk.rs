@@ -58,7 +58,12 @@ fn what_cannot_be_used_is_said() {
     assert!(!said.contains("boards take"), "{said}");
     let run = |arguments: &[&str]| refused(&folder.run(TALK, arguments));
     for (option, value, expected) in [
-        ("--temp", "inf", "/temp takes a number such as 0.8"),
+        ("--temp", "inf", "/temp takes 0 or a positive number"),
+        ("--temp", "-1", "/temp takes 0 or a positive number"),
+        ("--topk", "99999", "/topk takes a whole number up to 65535"),
+        ("--topp", "-1", "/topp takes a number above 0 and at most 1"),
+        ("--seed", "-1", "/seed takes a whole number, random or boot"),
+        ("--len", "-1", "/len takes a whole number from 1"),
         ("--topp", "2", "top_p must be"),
         (
             "--seed",
@@ -83,7 +88,7 @@ fn what_cannot_be_used_is_said() {
     }
     assert!(run(&["--blob", "none.bin", "a"]).contains("make a blob with tools/export"));
     std::fs::write(folder.path.join("bad.bin"), [0xFF; 64]).unwrap();
-    assert!(run(&["--blob", "bad.bin", "a"]).contains("there is no model here"));
+    assert!(run(&["--blob", "bad.bin", "a"]).contains("nothing but erased memory is here"));
 }
 
 #[test]

@@ -116,13 +116,16 @@ impl Command {
         };
         match name {
             "/temp" => value
-                .optional("a number such as 0.8", number)
+                .optional("0 or a positive number such as 0.8", number)
                 .map(Self::Temperature),
             "/topk" => value
-                .optional("a whole number or off", off_or(0, parse))
+                .optional("a whole number up to 65535, or off", off_or(0, parse))
                 .map(Self::TopK),
             "/topp" => value
-                .optional("a number such as 0.9, or off", off_or(1.0, number))
+                .optional(
+                    "a number above 0 and at most 1, or off",
+                    off_or(1.0, number),
+                )
                 .map(Self::TopP),
             "/seed" => value
                 .optional("a whole number, random or boot", |text| match text {
@@ -289,7 +292,7 @@ mod tests {
         let error = |line| std::format!("{}", Command::parse(line).unwrap_err());
         assert_eq!(
             error("/temp hot"),
-            "/temp takes a number such as 0.8, found \"hot\""
+            "/temp takes 0 or a positive number such as 0.8, found \"hot\""
         );
         assert_eq!(
             error("/len 0"),
@@ -297,7 +300,7 @@ mod tests {
         );
         assert_eq!(
             error("/topk -1"),
-            "/topk takes a whole number or off, found \"-1\""
+            "/topk takes a whole number up to 65535, or off, found \"-1\""
         );
         assert_eq!(error("/stats all"), "/stats takes no value, found \"all\"");
         assert!(error("/quit").starts_with("no command /quit: expected /temp"));

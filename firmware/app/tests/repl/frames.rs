@@ -367,7 +367,7 @@ fn without_a_model_the_reason_is_the_terminals() {
     assert!(
         shown[1]
             .1
-            .starts_with("Error(NoModel(\"no model: there is no model here")
+            .starts_with("Error(NoModel(\"no model: nothing but erased memory is here")
             && shown[1].1.ends_with("rebuild this board)\"))"),
         "{shown:?}"
     );

@@ -316,7 +316,10 @@ fn bad_blobs_are_said_and_the_repl_lives() {
         ),
         (&stale, "(no model: the model has format version 99"),
         (&short, "(no model: the model needs "),
-        (&erased, "(no model: there is no model here"),
+        (
+            &erased,
+            "(no model: nothing but erased memory is here; export one (",
+        ),
         (&empty, "(no model: the model needs "),
     ];
     for (bytes, said) in cases {

@@ -10,19 +10,19 @@ use runtime::Settings;
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Temperature; 0 takes the likeliest character [default: 0.8]
-    #[arg(long, value_name = "T", value_parser = temp)]
+    #[arg(long, value_name = "T", value_parser = temp, allow_negative_numbers = true)]
     temp: Option<f32>,
     /// Samples among the K likeliest characters; 0 or `off` is off [default: off]
-    #[arg(long, value_name = "K", value_parser = topk)]
+    #[arg(long, value_name = "K", value_parser = topk, allow_negative_numbers = true)]
     topk: Option<u16>,
     /// Samples among the likeliest characters that sum up to P; 1 or `off` is off [default: off]
-    #[arg(long, value_name = "P", value_parser = topp)]
+    #[arg(long, value_name = "P", value_parser = topp, allow_negative_numbers = true)]
     topp: Option<f32>,
     /// Seed, or `random`: anew for each text, or `boot`: the board's own [default: 1, of a board its own]
-    #[arg(long, value_name = "N", value_parser = seed)]
+    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     seed: Option<Seed>,
     /// Characters to make [default: 256]
-    #[arg(long, value_name = "N", value_parser = len)]
+    #[arg(long, value_name = "N", value_parser = len, allow_negative_numbers = true)]
     len: Option<u32>,
 }
 
