@@ -28,14 +28,13 @@ pub fn open(argument: Option<&Path>) -> anyhow::Result<Input> {
         None => runs::best_checkpoint(&runs::newest(&runs::MODELS)?)?,
         Some(argument) => locate(argument)?,
     };
-    let bytes =
-        AlignedBytes::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = AlignedBytes::read_blob(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     if bytes.starts_with(&format::MAGIC) {
         return Ok(Input::Blob(path, bytes));
     }
     if file::is_checkpoint(&bytes) {
-        let checkpoint = Checkpoint::from_bytes(&bytes)
-            .with_context(|| format!("checkpoint {}", path.display()))?;
+        let checkpoint = Checkpoint::load(&path)?;
         return Ok(Input::Checkpoint(path, Box::new(checkpoint)));
     }
     bail!(
@@ -46,7 +45,8 @@ pub fn open(argument: Option<&Path>) -> anyhow::Result<Input> {
     );
 }
 
-/// Reads the blob that `named` names, or the one that boards embed.
+/// Reads the blob that `named` names, or the one that boards embed; of a file that is no blob only its
+/// start.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn blob(named: Option<&Path>) -> anyhow::Result<(PathBuf, AlignedBytes)> {
         Some(path) => (path.to_path_buf(), "check the name, or "),
         None => (paths::embedded_blob(), ""),
     };
-    let bytes = AlignedBytes::read(&path).with_context(|| {
+    let bytes = AlignedBytes::read_blob(&path).with_context(|| {
         format!(
             "cannot read {}; {advice}make a blob with tools/export",
             path.display()

@@ -45,7 +45,12 @@ pub fn check_output(path: &Path) -> anyhow::Result<()> {
 #[must_use]
 pub fn display(path: &Path) -> String {
     let current = std::env::current_dir().unwrap_or_default();
-    let short = path.strip_prefix(&current).unwrap_or(path);
+    let below = path
+        .strip_prefix(&current)
+        .ok()
+        // a path from the root down is short without it already, and would look like a relative one
+        .filter(|_| current.parent().is_some());
+    let short = below.unwrap_or(path);
     if short.as_os_str().is_empty() {
         ".".to_string()
     } else {

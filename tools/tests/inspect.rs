@@ -93,6 +93,14 @@ fn wrong_self_test_is_a_failure() {
 
 #[test]
 fn other_files_are_told_apart() {
+    let folder = Folder::new("inspect-long");
+    let file = std::fs::File::create(folder.path.join("long")).unwrap();
+    // more than any memory, and all of it a hole
+    file.set_len(1 << 42).unwrap();
+    let output = folder.run(INSPECT, &["long"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("4398046511104 bytes"));
+    assert!(refused(&output).contains("long: "));
+
     let folder = exported("inspect-other");
     let error = refused(&folder.run(INSPECT, &["runs/run/best.ckpt"]));
     assert!(

@@ -51,7 +51,11 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Prints what can be read without trusting the blob; of a damaged one it is all there is.
 fn print_file(out: &mut dyn Write, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let about = format!("{}, {} bytes", paths::display(path), bytes.len());
+    // the bytes of what is no blob are only its start
+    let len = path
+        .metadata()
+        .map_or(bytes.len() as u64, |data| data.len());
+    let about = format!("{}, {len} bytes", paths::display(path));
     report::line(out, "file", &about)?;
     if bytes.len() < PRELUDE_LEN || !bytes.starts_with(&MAGIC) {
         return Ok(());

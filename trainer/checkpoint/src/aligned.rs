@@ -1,9 +1,15 @@
 //! Bytes at an aligned address, as the runtime wants its blobs.
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
+
+use runtime::format::MAGIC;
+
+/// Bytes that tell what a file is.
+const HEAD: u64 = 4_096;
 
 /// A byte buffer that starts at an address divisible by 16.
 #[derive(Clone, Default)]
@@ -29,6 +35,21 @@ impl AlignedBytes {
     /// What the file system reports.
     pub fn read(path: &Path) -> io::Result<Self> {
         Ok(Self::from(std::fs::read(path)?.as_slice()))
+    }
+
+    /// Reads a blob; of a file that is none only its start, which tells that, however long it is.
+    ///
+    /// # Errors
+    ///
+    /// What the file system reports.
+    pub fn read_blob(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes)?;
+        if bytes.starts_with(&MAGIC) {
+            file.read_to_end(&mut bytes)?;
+        }
+        Ok(Self::from(bytes.as_slice()))
     }
 
     /// Drops the bytes from `len` on.
