@@ -20,7 +20,9 @@ impl Vocabulary {
     /// Collects the distinct characters of `text` in the order of their code points.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
-        let chars: BTreeSet<char> = text.chars().collect();
+        let mut chars = BTreeSet::new();
+        // to collect a set is to sort all of the text first
+        chars.extend(text.chars());
         Self::of_chars(&chars.into_iter().collect::<String>())
     }
 
@@ -106,10 +108,14 @@ impl Vocabulary {
     pub fn encode(&self, text: &str) -> Result<Vec<u16>, UnknownChar> {
         let unknown = |(offset, char)| UnknownChar { char, offset };
         match self.vocab() {
-            Vocab::Chars(_) => text
-                .char_indices()
-                .map(|at| self.token(at.1).ok_or_else(|| unknown(at)))
-                .collect(),
+            Vocab::Chars(_) => {
+                // at most one a byte: a long text is not moved while its tokens come
+                let mut tokens = Vec::with_capacity(text.len());
+                for at in text.char_indices() {
+                    tokens.push(self.token(at.1).ok_or_else(|| unknown(at))?);
+                }
+                Ok(tokens)
+            }
             Vocab::Pieces(pieces) => byte_pair::encode(&pieces, &self.chars, text).map_err(unknown),
         }
     }

@@ -1,5 +1,7 @@
 //! Training windows: each epoch covers the text once, in a shuffled order, from a drawn offset.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 
 use crate::rng::{self, Purpose};
@@ -7,7 +9,7 @@ use crate::rng::{self, Purpose};
 /// Source of training batches; a pure function of (seed, step).
 #[derive(Clone, Debug)]
 pub struct Batches {
-    tokens: Vec<u16>,
+    tokens: Arc<Vec<u16>>,
     len: usize,
     batch: usize,
     seed: u64,
@@ -33,7 +35,13 @@ impl Batches {
     /// # Errors
     ///
     /// If the text is too short for one window.
-    pub fn new(tokens: Vec<u16>, len: usize, batch: usize, seed: u64) -> Result<Self> {
+    pub fn new(
+        tokens: impl Into<Arc<Vec<u16>>>,
+        len: usize,
+        batch: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        let tokens = tokens.into();
         // a window takes len + 1 characters and may start up to len - 1 characters late
         let needed = 2 * len;
         if tokens.len() < needed {

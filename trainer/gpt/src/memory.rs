@@ -39,6 +39,15 @@ pub fn ceiling(settings: &Settings, threads: usize) -> u64 {
     BASE + sum + sum / 4
 }
 
+/// Returns the bytes that a text of `n_bytes` adds: itself and its tokens while it is read; later the
+/// tokens, the order of the windows and the losses of a held-out part.
+#[must_use]
+pub const fn text(n_bytes: u64, byte_pairs: bool) -> u64 {
+    // merging pairs keeps two neighbours and a place in the queue for every character
+    let per_byte = if byte_pairs { 5 + 128 } else { 5 };
+    per_byte * n_bytes
+}
+
 /// Returns the bytes of a GPU that a run stays below.
 ///
 /// There every operation is differentiated by itself: what one needs on its way back stays until

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use block::Dropout;
-use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use checkpoint::{Checkpoint, SoftTargets};
 
 use crate::backend::TrainBackend;
@@ -24,8 +23,11 @@ use crate::shards::Shards;
 use crate::tables::Tables;
 use crate::teacher;
 
+mod rows;
 mod saved;
 mod text;
+
+use rows::{Part, Rows};
 
 pub use saved::flatten;
 pub use text::Text;
@@ -92,10 +94,7 @@ pub struct Trainer<B: TrainBackend> {
     /// The other workers, if there are any.
     pub peers: Option<Box<dyn Peers<B>>>,
     device: B::Device,
-    /// The training text, where the device has it at hand.
-    tokens: Tensor<B::Train, 1, Int>,
-    /// Distances from the start of a window, `[1, train_len]`.
-    offsets: Tensor<B::Train, 2, Int>,
+    rows: Rows<B::Train>,
     queued: Vec<Queued<B>>,
     shards: Shards,
     batches: Batches,
@@ -147,8 +146,11 @@ impl<B: TrainBackend> Trainer<B> {
             soft: None,
             loss_scale: (settings.precision == Precision::F16).then(LossScale::default),
             peers: None,
-            tokens: ints(text.train.iter().copied(), [text.train.len()], device),
-            offsets: ints(0..settings.train_len, [1, settings.train_len], device),
+            rows: if B::GPU {
+                Rows::from_device(&text.train, settings.train_len, device)
+            } else {
+                Rows::from_host(settings.train_len)
+            },
             queued: Vec::new(),
             device: device.clone(),
             settings,
@@ -224,18 +226,12 @@ impl<B: TrainBackend> Trainer<B> {
         let settings = &self.settings;
         let (rows, len) = (settings.batch / settings.shards, settings.train_len);
         let first = shard * rows;
-        let starts = batch.starts[first..first + rows].iter().copied();
-        let rows_from = |late: usize| {
-            let starts = ints(
-                starts.clone().map(|start| start + late),
-                [rows, 1],
-                &self.device,
-            );
-            let places = (starts + self.offsets.clone()).reshape([rows * len]);
-            self.tokens.clone().select(0, places).reshape([rows, len])
+        let part = |part| {
+            self.rows
+                .get(batch, first..first + rows, part, &self.device)
         };
         let targets = Targets {
-            tokens: rows_from(1),
+            tokens: part(Part::Targets),
             soft: self.soft.as_ref().map(|soft| {
                 let values = self.mixed(soft, batch, first..first + rows);
                 let shape = [rows, len, self.text.vocab.len()];
@@ -255,7 +251,7 @@ impl<B: TrainBackend> Trainer<B> {
         let loss = model.loss(
             &settings.model,
             &self.tables,
-            (rows_from(0), targets),
+            (part(Part::Inputs), targets),
             factor / (settings.batch * len) as f32,
             dropout,
         );
@@ -467,16 +463,4 @@ fn sum<B: TrainBackend>(losses: Vec<Tensor<B, 1>>) -> f64 {
         .into_iter()
         .map(|loss| f64::from(host(loss)[0]))
         .sum()
-}
-
-/// Uploads numbers below 2^31, such as tokens and places in a text.
-fn ints<B: Backend, N: TryInto<i32>, const D: usize>(
-    values: impl Iterator<Item = N>,
-    shape: [usize; D],
-    device: &B::Device,
-) -> Tensor<B, D, Int> {
-    let values: Vec<i32> = values
-        .map(|value| value.try_into().unwrap_or(i32::MAX))
-        .collect();
-    Tensor::from_data(TensorData::new(values, shape), device)
 }

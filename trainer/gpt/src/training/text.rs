@@ -1,5 +1,7 @@
 //! The text of a run and its parts.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use checkpoint::{Corpus, Split, Vocabulary};
 
@@ -12,8 +14,10 @@ pub struct Text {
     pub sha256: [u8; 32],
     /// Characters in token order, or byte pairs.
     pub vocab: Vocabulary,
-    /// Part that is trained on.
-    pub train: Vec<u16>,
+    /// Bytes of the text.
+    pub n_bytes: u64,
+    /// Part that is trained on; shared, as it is what is long.
+    pub train: Arc<Vec<u16>>,
     /// Part that is chosen on.
     pub dev: Vec<u16>,
     /// Part that is reported.
@@ -42,21 +46,23 @@ impl Text {
         train_on_dev: bool,
     ) -> Result<Self> {
         corpus.check_vocab(&vocab)?;
-        let tokens = corpus.tokens(&vocab)?;
+        let mut tokens = corpus.tokens(&vocab)?;
         corpus.check_len(tokens.len(), context_len)?;
         let split = Split::of(tokens.len());
-        let train = if train_on_dev {
-            split.train_all()
+        let val = tokens.split_off(split.val.start);
+        let dev = if train_on_dev {
+            tokens[split.dev].to_vec()
         } else {
-            split.train
+            tokens.split_off(split.dev.start)
         };
         Ok(Self {
             name: corpus.name.clone(),
             sha256: corpus.sha256,
             vocab,
-            train: tokens[train].to_vec(),
-            dev: tokens[split.dev].to_vec(),
-            val: tokens[split.val].to_vec(),
+            n_bytes: corpus.text.len() as u64,
+            train: Arc::new(tokens),
+            dev,
+            val,
         })
     }
 }
