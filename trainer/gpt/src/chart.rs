@@ -8,8 +8,11 @@ use crate::metrics::Line;
 
 /// Width and height of a chart.
 const SIZE: (u32, u32) = (900, 500);
-/// Losses further above the smallest are left out: the first steps would flatten the rest.
+/// Losses further above the smallest are left out: the first steps would flatten the rest. The end of
+/// every curve is seen, with half as much above it.
 const SPAN: f64 = 2.0;
+/// Width of a curve.
+const STROKE: u32 = 2;
 /// Colours of the curves, one run after the other.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(31, 119, 180),
@@ -146,13 +149,17 @@ fn panel(
 ) -> Result<()> {
     let losses = || curves.iter().flat_map(|curve| &curve.points);
     let low = losses().fold(f64::INFINITY, |low, &(_, loss)| low.min(loss));
+    let ends = curves.iter().filter_map(|curve| curve.points.last());
+    let seen = ends.fold(low + SPAN, |seen, &(_, end)| seen.max(end + SPAN / 2.0));
     let high = losses()
         .fold(low + 0.1, |high, &(_, loss)| high.max(loss))
-        .min(low + SPAN);
+        .min(seen);
     let last = losses().fold(1.0_f64, |last, &(x, _)| last.max(x));
     let top_lr = lr.iter().fold(1e-12_f64, |top, &(_, lr)| top.max(lr));
     let mut chart = ChartBuilder::on(area)
         .margin(10)
+        // the last number of the axis is wider than half its place
+        .margin_right(if lr.is_empty() { 30 } else { 10 })
         .x_label_area_size(40)
         .y_label_area_size(50)
         .right_y_label_area_size(if lr.is_empty() { 0 } else { 60 })
@@ -162,10 +169,19 @@ fn panel(
         .configure_mesh()
         .max_light_lines(0)
         .x_desc(x_desc)
+        .x_label_formatter(&|x| {
+            if last < 10.0 {
+                format!("{x:.1}")
+            } else {
+                format!("{x:.0}")
+            }
+        })
         .y_desc("nats per character")
         .draw()?;
     let legend = |colour: RGBColor| {
-        move |(x, y): (i32, i32)| PathElement::new(vec![(x, y), (x + 20, y)], colour)
+        move |(x, y): (i32, i32)| {
+            PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(STROKE))
+        }
     };
     if !lr.is_empty() {
         let grey = RGBColor(170, 170, 170);
@@ -182,16 +198,56 @@ fn panel(
         // a single evaluation is a point, not a line
         let size = if curve.points.len() == 1 { 3 } else { 0 };
         let points = curve.points.iter().copied();
+        // a start above the picture would be a line along its edge
+        let points = points.skip_while(|&(_, loss)| loss > high);
+        let style = curve.colour.stroke_width(STROKE);
         chart
-            .draw_series(LineSeries::new(points, curve.colour).point_size(size))?
+            .draw_series(LineSeries::new(points, style).point_size(size))?
             .label(curve.name.as_str())
             .legend(legend(curve.colour));
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperMiddle)
+        .position(SeriesLabelPosition::UpperRight)
         .background_style(WHITE)
         .border_style(BLACK)
         .draw()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Curve, stacked};
+
+    #[test]
+    fn every_curve_ends_in_the_picture_and_starts_at_no_edge() {
+        let falling = |end: f64| (0..12).map(move |i| (f64::from(i), end + 9.0 / f64::from(i + 1)));
+        let curves = [
+            Curve::new(0, "low", falling(0.1)),
+            Curve::new(1, "high", falling(5.0)),
+        ];
+        let svg = stacked(&[("steps", &curves)]).unwrap().unwrap();
+        // the picture above its x-axis, without the edge that losses beyond it would lie on
+        let places: Vec<Vec<(i32, i32)>> = svg
+            .split("<polyline")
+            .filter(|line| line.contains("stroke-width=\"2\""))
+            .map(|line| {
+                let (_, points) = line.split_once("points=\"").unwrap();
+                let (points, _) = points.split_once('"').unwrap();
+                let place = |point: &str| {
+                    let (x, y) = point.split_once(',').unwrap();
+                    (x.parse().unwrap(), y.parse().unwrap())
+                };
+                points.split_whitespace().map(place).collect()
+            })
+            .collect();
+        let lines: Vec<_> = places.iter().filter(|line| line.len() > 2).collect();
+        assert_eq!(lines.len(), 2, "{svg}");
+        for line in lines {
+            assert!(
+                line.iter().all(|&(_, y)| (11..=450).contains(&y)),
+                "{line:?}"
+            );
+        }
+    }
 }
