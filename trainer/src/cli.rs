@@ -1,6 +1,9 @@
 //! The command line.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 use checkpoint::BOARDS;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -75,33 +78,27 @@ pub(crate) fn command() -> Command {
     let sample = Command::new("sample")
         .about("Makes text with the best weights of a run, as a board would")
         .arg(run)
-        .arg(
-            Arg::new("prompt")
-                .long("prompt")
-                .default_value("ROMEO:\\n")
-                .help("Text to continue; \\n is a newline"),
-        )
+        .arg(Arg::new("prompt").long("prompt").help(
+            "Text to continue; \\n is a newline [default: ROMEO:\\n, as far as the model knows \
+                     its characters]",
+        ))
         .arg(
             Arg::new("temperature")
                 .long("temperature")
-                .value_parser(value_parser!(f32))
+                .value_parser(temperature)
+                .allow_negative_numbers(true)
                 .default_value("0.8")
                 .help("0 always takes the likeliest character"),
         )
         .arg(
             Arg::new("seed")
                 .long("seed")
-                .value_parser(value_parser!(u64))
+                .value_parser(|text: &str| whole::<u64>(text, 0))
+                .allow_negative_numbers(true)
                 .default_value("1")
                 .help("Seed of the sampler"),
         )
-        .arg(
-            Arg::new("len")
-                .long("len")
-                .value_parser(value_parser!(usize))
-                .default_value("256")
-                .help("Characters to make"),
-        );
+        .arg(count("len").default_value("256").help("Characters to make"));
     train_args(Command::new("trainer"))
         .about("Trains a character-level GPT; `trainer` alone trains the default")
         .args_conflicts_with_subcommands(true)
@@ -136,6 +133,7 @@ fn compare_args() -> Command {
                 .long("within")
                 .value_name("NATS")
                 .value_parser(value_parser!(f64))
+                .allow_negative_numbers(true)
                 .help("Fails if a training loss is further from the first run's at the same step"),
         )
 }
@@ -162,10 +160,8 @@ fn report_args() -> Command {
 
 fn bench_args() -> Command {
     let number = |name: &'static str, default: &'static str, help: &'static str| {
-        Arg::new(name)
-            .long(name)
+        count(name)
             .value_name("N")
-            .value_parser(value_parser!(u64).range(1..1_000_000))
             .default_value(default)
             .help(help)
     };
@@ -184,10 +180,8 @@ fn bench_args() -> Command {
         ))
         .arg(device_arg("cpu"))
         .arg(
-            Arg::new("threads")
-                .long("threads")
+            count("threads")
                 .value_name("N,N")
-                .value_parser(value_parser!(usize))
                 .value_delimiter(',')
                 .default_value("1,2")
                 .help("CPU threads of either side"),
@@ -206,6 +200,29 @@ fn bench_args() -> Command {
                 .help("Prints one JSON array"),
         );
     fields(command, FIELDS)
+}
+
+/// An option that takes a whole number of at least 1.
+pub(crate) fn count(name: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_parser(|text: &str| whole::<usize>(text, 1))
+        .allow_negative_numbers(true)
+}
+
+/// Reads a whole number of at least `low`.
+fn whole<T: FromStr + PartialOrd + Display>(text: &str, low: T) -> Result<T, String> {
+    match text.parse() {
+        Ok(number) if number >= low => Ok(number),
+        _ => Err(format!("expected a whole number of at least {low}")),
+    }
+}
+
+fn temperature(text: &str) -> Result<f32, String> {
+    match text.parse() {
+        Ok(value) if value >= 0.0 && f32::is_finite(value) => Ok(value),
+        _ => Err("expected 0 or a positive number".to_owned()),
+    }
 }
 
 fn device_arg(default: &'static str) -> Arg {
@@ -245,9 +262,7 @@ pub(crate) fn text_args(command: Command) -> Command {
         ))
         .arg(Arg::new("name").long("name").help("Name of the run"))
         .arg(
-            Arg::new("threads")
-                .long("threads")
-                .value_parser(value_parser!(usize))
+            count("threads")
                 .help("CPU threads, at most one per shard; the result does not depend on it"),
         )
 }
@@ -304,10 +319,8 @@ fn train_args(command: Command) -> Command {
 fn worker_args(command: Command) -> Command {
     command
         .arg(
-            Arg::new("workers")
-                .long("workers")
+            count("workers")
                 .value_name("N")
-                .value_parser(value_parser!(usize))
                 .default_value("1")
                 .help("Threads that share every batch, one per GPU where there are some"),
         )
@@ -316,6 +329,15 @@ fn worker_args(command: Command) -> Command {
                 .long("listen")
                 .value_name("ADDRESS")
                 .help("Has the other workers be processes that join at this address and port"),
+        )
+        .arg(
+            count("patience")
+                .value_name("SECONDS")
+                .default_value("600")
+                .help(
+                    "Silence after which another process counts as gone; more than the first spends \
+                     on an evaluation",
+                ),
         )
         .arg(
             Arg::new("join")
@@ -360,9 +382,7 @@ pub(crate) fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
         }),
         Some(("sample", matches)) => Action::Sample(SampleArgs {
             run: text(matches, "run"),
-            prompt: text(matches, "prompt")
-                .unwrap_or_default()
-                .replace("\\n", "\n"),
+            prompt: text(matches, "prompt").map(|prompt| prompt.replace("\\n", "\n")),
             temperature: *matches.get_one("temperature").unwrap_or(&0.8),
             seed: *matches.get_one("seed").unwrap_or(&1),
             len: *matches.get_one("len").unwrap_or(&256),
@@ -413,7 +433,7 @@ pub(crate) fn overrides(matches: &ArgMatches, lists: &[&Fields]) -> Vec<(String,
 
 fn bench(matches: &ArgMatches) -> BenchArgs {
     let many = |name: &str| matches.get_many::<String>(name).into_iter().flatten();
-    let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
+    let number = |name: &str| matches.get_one::<usize>(name).copied().unwrap_or(1);
     let mut presets: Vec<String> = many("preset").cloned().collect();
     if presets.is_empty() {
         presets = BENCH_PRESETS.map(str::to_owned).to_vec();
@@ -426,8 +446,8 @@ fn bench(matches: &ArgMatches) -> BenchArgs {
         threads: matches
             .get_many("threads")
             .map_or(vec![1], |threads| threads.copied().collect()),
-        steps: number("turn"),
-        rounds: number("rounds") as usize,
+        steps: number("turn") as u64,
+        rounds: number("rounds"),
         torch: matches.get_one("torch").cloned(),
         json: matches.get_flag("json"),
     }
@@ -470,5 +490,6 @@ fn train(matches: &ArgMatches) -> anyhow::Result<TrainArgs> {
         workers: *matches.get_one("workers").unwrap_or(&1),
         listen: text(matches, "listen"),
         join: text(matches, "join"),
+        patience: Duration::from_secs(matches.get_one("patience").map_or(0, |&n: &usize| n as u64)),
     })
 }

@@ -1,11 +1,11 @@
 //! Command lines of the models beside the GPT.
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command};
 use gpt::settings::Fields;
 use lesson::settings::RECIPE_FIELDS;
 use lesson::{recurrent, run, study, translator};
 
-use crate::cli::{fields, overrides, run_args, text, text_args};
+use crate::cli::{count, fields, overrides, run_args, text, text_args};
 
 /// Returns the description of `trainer seq2seq`.
 #[must_use]
@@ -48,9 +48,7 @@ pub(crate) fn study() -> Command {
                 .help("rnn: recurrent networks beside lesson; ablation: a small GPT with parts left out"),
         )
         .arg(
-            Arg::new("steps")
-                .long("steps")
-                .value_parser(value_parser!(u64).range(1..))
+            count("steps")
                 .help("Steps of every model [default: 8000 for rnn, 1000 for ablation]"),
         )
 }
@@ -59,7 +57,7 @@ pub(crate) fn study() -> Command {
 #[must_use]
 pub(crate) fn study_args(matches: &ArgMatches) -> study::Args {
     study::Args {
-        steps: matches.get_one("steps").copied(),
+        steps: matches.get_one("steps").map(|&steps: &usize| steps as u64),
         data: matches.get_one("data").cloned(),
         name: text(matches, "name"),
         threads: matches.get_one("threads").copied(),

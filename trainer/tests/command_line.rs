@@ -50,6 +50,12 @@ fn a_run_leaves_its_files_and_can_be_sampled_and_scored() {
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).starts_with("to be"));
 
+    // the usual prompt is ROMEO:, which this text has no characters for
+    let output = trainer(&dir, &["sample", "--len", "20"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let refused = trainer(&dir, &["sample", "--prompt", "ROMEO:", "--len", "20"]);
+    assert!(text(&refused).contains("'R'"), "{}", text(&refused));
+
     let output = trainer(&dir, &["eval", "one", "--json"]);
     assert!(output.status.success(), "{}", text(&output));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -177,11 +183,19 @@ fn an_imported_run_is_scored_and_not_taken_for_a_training() {
     }
     let output = trainer(&dir, &["--resume", "--device", "cpu"]);
     assert!(output.status.success(), "{}", text(&output));
+    for part in ["run: one, step", "finished: nothing is left to train"] {
+        assert!(text(&output).contains(part), "{}", text(&output));
+    }
+    let last = dir.join("one").join(checkpoint::runs::LAST);
+    let whole = std::fs::read(&last).unwrap();
+    std::fs::write(&last, &whole[..whole.len() / 2]).unwrap();
+    let output = trainer(&dir, &["--resume", "one", "--device", "cpu"]);
+    let said = text(&output);
     assert!(
-        text(&output).contains("run: one, step"),
-        "{}",
-        text(&output)
+        said.contains("truncated") && said.contains("--init one"),
+        "{said}"
     );
+    std::fs::write(&last, whole).unwrap();
     let own = [&run[..], &["own"]].concat();
     let cases: &[(&[&str], &str)] = &[
         (&["--resume", "own"], "is an imported run"),
@@ -354,6 +368,20 @@ fn bad_input_is_answered_with_what_to_do() {
         (&["--data", &words, "--name", "../x"], "name"),
         (&["--resume", "nowhere"], "nowhere"),
         (&["sample"], "cargo run --release -p trainer"),
+        (
+            &["small", "--data", &words, "--teacher", "pocket"],
+            "-- pocket --name pocket` (a committed blob",
+        ),
+        (&["--init", "pocket"], "-- pocket --name pocket"),
+        (&["--init", &words], "is a file; expected"),
+        (&["eval", "--blob", &latin], "latin.txt: "),
+        (&["sample", "--temperature", "-1"], "0 or a positive number"),
+        (&["sample", "--len", "0"], "a whole number of at least 1"),
+        (&["--threads", "0"], "a whole number of at least 1"),
+        (
+            &["--data", &words, "--sample-len", "0"],
+            "sample_len must be at least 1",
+        ),
     ];
     for (args, expected) in cases {
         let output = trainer(&dir, args);

@@ -283,6 +283,15 @@ fn the_programs_leave_their_files_and_answer_bad_input() {
         (&["seq2seq", "--resume", "nowhere"], "nowhere"),
         (&["study", "cats"], "ablation"),
         (&["sample"], "no trained run"),
+        (
+            &["sample", "sum"],
+            "sum is a run of seq2seq, a model of the lesson",
+        ),
+        (
+            &["report", "cell"],
+            "cell is a run of rnn, a model of the lesson",
+        ),
+        (&["--resume", "cell"], "-- rnn --resume"),
     ];
     for (args, expected) in cases {
         let (ok, said) = trainer(&dir, args);

@@ -64,6 +64,25 @@ fn a_run_stays_below_the_memory_that_it_names() {
     assert!(most < 4 * held, "{most} MB say nothing about {held} MB");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_long_text_counts_as_memory() {
+    let dir = common::scratch("memory-text");
+    // so long that the program is small beside it
+    let words = common::corpus().text;
+    let text = words.repeat(20_000_000 / words.len());
+    let args = ["--steps", "1", "--name", "long"];
+    let said = trainer(&dir, &text, &args);
+    let (most, held) = (
+        megabytes(&said, "memory: at most "),
+        megabytes(&said, ", held "),
+    );
+    assert!(held <= most, "{said}");
+    // the text and two bytes a character, and what an evaluation takes
+    assert!(held < 130, "{said}");
+    assert!(most < 2 * held, "{most} MB say nothing about {held} MB");
+}
+
 #[test]
 fn large_trains_below_two_gigabytes_on_any_number_of_threads() {
     let settings = presets::find("large").unwrap().settings;

@@ -121,7 +121,7 @@ impl Worker {
 }
 
 /// Starts a run of two processes; `steps` are its length.
-fn pair(dir: &Path, name: &str, steps: &str) -> (Worker, Worker) {
+fn pair(dir: &Path, name: &str, steps: &str, both: &[&str]) -> (Worker, Worker) {
     let data = dir.join("words.txt");
     std::fs::write(&data, common::corpus().text).unwrap();
     let data = data.to_str().unwrap();
@@ -145,9 +145,12 @@ fn pair(dir: &Path, name: &str, steps: &str) -> (Worker, Worker) {
         "--listen",
         "127.0.0.1:0",
     ];
-    let mut first = Worker::start(dir, &args);
+    let mut first = Worker::start(dir, &[&args, both].concat());
     let address = first.hear("--join ");
-    let second = Worker::start(dir, &["--join", &address, "--data", data]);
+    let args = ["--join", &address, "--data", data];
+    let mut second = Worker::start(dir, &[&args, both].concat());
+    // before it is there
+    second.hear("waiting for a run at 127.0.0.1:");
     (first, second)
 }
 
@@ -171,7 +174,7 @@ fn alone(dir: &Path, args: &[&str]) {
 #[test]
 fn two_processes_take_the_very_steps_of_one() {
     let dir = common::scratch("workers-pair");
-    let (first, second) = pair(&dir, "pair", "50");
+    let (first, second) = pair(&dir, "pair", "50", &[]);
     for (who, (ok, said)) in [("first", first.end()), ("second", second.end())] {
         assert!(ok, "{who}: {said}");
     }
@@ -207,27 +210,10 @@ fn two_processes_take_the_very_steps_of_one() {
 fn a_worker_that_dies_ends_the_run_with_a_good_checkpoint() {
     let dir = common::scratch("workers-death");
     for (name, dead) in [("leaf-dies", 1), ("hub-dies", 0)] {
-        let (mut first, mut second) = pair(&dir, name, "200000");
-        second.hear("for run ");
-        first.hear("/200000 ");
-        let (mut dying, survivor) = match dead {
-            0 => (first, second),
-            _ => (second, first),
-        };
-        dying.process.kill().unwrap();
-        let (ok, said) = survivor.end();
-        assert!(!ok, "{said}");
-        assert!(said.contains(&format!("worker {dead} at ")), "{said}");
-        assert!(
-            said.contains(" is gone") && said.contains(&format!("--resume {name}")),
-            "{said}"
-        );
-        assert!(!said.contains("panicked"), "{said}");
-        dying.process.wait().unwrap();
-        // the checkpoint is whole, and it is that of the step that was named
-        let (step, weights) = weights(&dir, name);
-        assert!(said.contains(&format!("saved at step {step} of")), "{said}");
-        assert!(step > 0 && weights.iter().flatten().all(|w| w.is_finite()));
+        let (dying, survivor) = at_work(&dir, name, dead, &[]);
+        let step = left_with_a_checkpoint(&dir, name, dead, dying, survivor, " is gone", |dying| {
+            dying.process.kill().unwrap();
+        });
         // one worker alone goes on with it: it is a run like any other
         let data = dir.join("words.txt");
         let data = data.to_str().unwrap();
@@ -237,6 +223,62 @@ fn a_worker_that_dies_ends_the_run_with_a_good_checkpoint() {
         on.process.kill().unwrap();
         on.process.wait().unwrap();
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_worker_that_hangs_ends_the_run_with_a_good_checkpoint() {
+    let dir = common::scratch("workers-hang");
+    for (name, hung) in [("leaf-hangs", 1), ("hub-hangs", 0)] {
+        let (hanging, survivor) = at_work(&dir, name, hung, &["--patience", "5"]);
+        let said = " is gone: silent for 5 s";
+        left_with_a_checkpoint(&dir, name, hung, hanging, survivor, said, |hanging| {
+            let pid = hanging.process.id().to_string();
+            let stopped = Command::new("kill").args(["-STOP", &pid]).status().unwrap();
+            assert!(stopped.success());
+        });
+    }
+}
+
+/// Starts a run of two processes and waits until they take steps; returns the given one and the other.
+fn at_work(dir: &Path, name: &str, which: usize, both: &[&str]) -> (Worker, Worker) {
+    let (mut first, mut second) = pair(dir, name, "200000", both);
+    second.hear("for run ");
+    first.hear("/200000 ");
+    match which {
+        0 => (first, second),
+        _ => (second, first),
+    }
+}
+
+/// Lets worker `rank` fail and checks that the other ends with that reason and a whole checkpoint, whose
+/// step is returned.
+fn left_with_a_checkpoint(
+    dir: &Path,
+    name: &str,
+    rank: usize,
+    mut failing: Worker,
+    survivor: Worker,
+    reason: &str,
+    fail: impl Fn(&mut Worker),
+) -> u64 {
+    fail(&mut failing);
+    let (ok, said) = survivor.end();
+    assert!(!ok, "{said}");
+    assert!(said.contains(&format!("worker {rank} at ")), "{said}");
+    assert!(
+        said.contains(reason) && said.contains(&format!("--resume {name}")),
+        "{said}"
+    );
+    assert!(!said.contains("panicked"), "{said}");
+    // one that hangs has to be ended now
+    let _ = failing.process.kill();
+    failing.process.wait().unwrap();
+    // it is that of the step that was named
+    let (step, weights) = weights(dir, name);
+    assert!(said.contains(&format!("saved at step {step} of")), "{said}");
+    assert!(step > 0 && weights.iter().flatten().all(|w| w.is_finite()));
+    step
 }
 
 #[test]

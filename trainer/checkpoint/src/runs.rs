@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::lesson::LessonCheckpoint;
+
 /// The trainer's settings, JSON.
 pub const CONFIG: &str = "config.json";
 /// How the run was made, see [`Origin`](crate::Origin).
@@ -98,13 +100,21 @@ pub fn newest(files: &[&str]) -> Result<PathBuf, RunError> {
 ///
 /// # Errors
 ///
-/// [`RunError::NoCheckpoint`] if the folder holds neither.
+/// [`RunError::Lesson`] or [`RunError::NoCheckpoint`] if the folder holds neither.
 pub fn best_checkpoint(run: &Path) -> Result<PathBuf, RunError> {
     MODELS
         .iter()
         .map(|name| run.join(name))
         .find(|path| path.is_file())
-        .ok_or_else(|| RunError::NoCheckpoint(run.to_path_buf()))
+        .ok_or_else(|| {
+            let run = run.to_path_buf();
+            let lesson = [LESSON_BEST, LESSON_LAST].iter();
+            let mut files = lesson.map(|name| run.join(name));
+            match files.find_map(|path| LessonCheckpoint::load(&path).ok()) {
+                Some(LessonCheckpoint { model, .. }) => RunError::Lesson { run, model },
+                None => RunError::NoCheckpoint(run),
+            }
+        })
 }
 
 fn newest_of(run: &Path, files: &[&str]) -> Option<SystemTime> {
@@ -122,6 +132,13 @@ pub enum RunError {
     BadName(String),
     /// There is no run; the folder that was searched.
     NoRun(PathBuf),
+    /// The folder is that of a model of the lesson, where a GPT's is expected.
+    Lesson {
+        /// The folder.
+        run: PathBuf,
+        /// The model.
+        model: String,
+    },
     /// The folder holds no checkpoint.
     NoCheckpoint(PathBuf),
 }
@@ -138,6 +155,13 @@ impl fmt::Display for RunError {
                 f,
                 "there is no trained run under {}; train one with `cargo run --release -p trainer`",
                 root.display()
+            ),
+            Self::Lesson { run, model } => write!(
+                f,
+                "{} is a run of {model}, a model of the lesson, and this is for a GPT's: no board runs \
+                 {model}. Its training leaves {SAMPLES} and a report there; go on with it by \
+                 `cargo run --release -p trainer -- {model} --resume`",
+                run.display()
             ),
             Self::NoCheckpoint(run) => {
                 write!(

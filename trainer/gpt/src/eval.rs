@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::evaluation::Evaluator;
 use crate::model::Gpt;
 use crate::request::{EvalArgs, Protocol};
-use crate::run::run_dir;
+use crate::run::deployed;
 use crate::shards::Shards;
 use crate::{optimizer, params, protocol, sample, training};
 
@@ -110,19 +110,10 @@ pub fn eval(args: &EvalArgs) -> Result<()> {
 /// A missing run, blob or text.
 pub fn report(args: &EvalArgs) -> Result<Report> {
     // a blob names its run: the checkpoint is looked up unless another is asked for
-    let from_file = match &args.blob {
-        Some(path) => Some(
-            AlignedBytes::read(path)
-                .with_context(|| format!("cannot read the blob {}", path.display()))?,
-        ),
-        None => None,
-    };
+    let from_file = args.blob.as_deref().map(read).transpose()?;
     let checkpoint = match (&from_file, &args.run) {
         (Some(bytes), None) => partner(&Model::from_bytes(bytes)?),
-        (_, run) => {
-            let dir = run_dir(run.as_deref())?;
-            Some(Checkpoint::load(&runs::best_checkpoint(&dir)?)?)
-        }
+        (_, run) => Some(deployed(run.as_deref())?),
     };
     let bytes = match (from_file, &checkpoint) {
         (Some(bytes), _) => bytes,
@@ -167,6 +158,14 @@ pub fn report(args: &EvalArgs) -> Result<Report> {
         }
     }
     Ok(report)
+}
+
+/// Reads a blob and checks that it is one.
+fn read(path: &Path) -> Result<AlignedBytes> {
+    let bytes = AlignedBytes::read_blob(path)
+        .with_context(|| format!("cannot read the blob {}", path.display()))?;
+    Model::from_bytes(&bytes).with_context(|| path.display().to_string())?;
+    Ok(bytes)
 }
 
 /// Finds the checkpoint that a blob was made of, if its run is here and has not moved on.

@@ -35,14 +35,19 @@ pub fn say<B: TrainBackend>(trainer: &mut Trainer<B>) {
     let seconds = median(warm);
     let settings = &trainer.settings;
     let state = VECTORS * 4 * settings.model.n_params();
-    let left = total(settings, trainer.step, trainer.text.dev.len(), seconds);
+    let held_out = (trainer.text.dev.len(), trainer.text.val.len());
+    let left = total(settings, trainer.step, held_out, seconds);
     crate::say!(
         "needs: {} MiB for weights, averages, moments and gradients; {:.0} ms a step, so about \
-         {} for {} steps",
+         {} for {} steps, {} on dev and one on val",
         state >> 20,
         1e3 * seconds,
         duration(left),
-        settings.steps - trainer.step
+        settings.steps - trainer.step,
+        match evaluations(settings, trainer.step) {
+            1 => "one evaluation".to_owned(),
+            n => format!("{n} evaluations"),
+        }
     );
 }
 
@@ -52,13 +57,20 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Returns the seconds from `step` to the end: the steps, and the evaluations between them.
-fn total(settings: &Settings, step: u64, n_dev: usize, seconds: f64) -> f64 {
+/// Returns how often dev is scored from `step` to the end.
+fn evaluations(settings: &Settings, step: u64) -> u64 {
+    settings.steps.div_ceil(settings.eval_every) - step / settings.eval_every
+}
+
+/// Returns the seconds from `step` to the end: the steps, the evaluations on dev between them and the
+/// one on val behind them, of texts of these lengths.
+fn total(settings: &Settings, step: u64, (n_dev, n_val): (usize, usize), seconds: f64) -> f64 {
     let per_token = FORWARD * seconds / (settings.batch * settings.train_len) as f64;
-    let n_eval = settings.steps.div_ceil(settings.eval_every) - step / settings.eval_every;
+    let n_eval = evaluations(settings, step);
     // weights, average, and the average rounded
     let passes = if settings.quantize_aware > 0.0 { 3 } else { 2 };
-    seconds * (settings.steps - step) as f64 + (n_eval * passes) as f64 * per_token * n_dev as f64
+    let scored = (n_eval * passes) as f64 * n_dev as f64 + n_val as f64;
+    seconds * (settings.steps - step) as f64 + per_token * scored
 }
 
 fn duration(seconds: f64) -> String {
@@ -82,11 +94,14 @@ mod tests {
         // 14,000 steps of 24 sequences of 128, an evaluation of two passes every 1,000
         let steps = 14_000.0 * 0.02;
         let evaluations = 28.0 * (0.02 / 3.0) * (3_072.0 * 10.0 / 3_072.0);
-        let whole = total(&settings, 0, 30_720, 0.02);
+        let whole = total(&settings, 0, (30_720, 0), 0.02);
         assert!((whole - steps - evaluations).abs() < 1e-9, "{whole}");
-        let half = total(&settings, 7_000, 30_720, 0.02);
+        let half = total(&settings, 7_000, (30_720, 0), 0.02);
         assert!((2.0 * half - whole).abs() < 1e-9, "{half}");
-        assert_eq!(total(&settings, 14_000, 30_720, 0.02), 0.0);
+        assert_eq!(total(&settings, 14_000, (30_720, 0), 0.02), 0.0);
+        // one pass over val, as long as ten batches
+        let last = total(&settings, 14_000, (30_720, 30_720), 0.02);
+        assert!((last - 10.0 * 0.02 / 3.0).abs() < 1e-9, "{last}");
     }
 
     #[test]

@@ -4,14 +4,14 @@
 //! only. Drawn with a fixed seed, it is at least the same every time.
 
 use anyhow::{Context, Result, bail};
-use checkpoint::{Checkpoint, Corpus, Split, runs};
+use checkpoint::{Checkpoint, Corpus, Split};
 use serde::Serialize;
 
 use crate::eval::float;
 use crate::evaluation::mean;
 use crate::request::EvalArgs;
 use crate::rng::{self, Purpose};
-use crate::run::run_dir;
+use crate::run::deployed;
 
 /// Batches that are drawn.
 const BATCHES: usize = 200;
@@ -53,8 +53,7 @@ pub(crate) fn nanogpt(args: &EvalArgs) -> Result<()> {
             blob.display()
         );
     }
-    let dir = run_dir(args.run.as_deref())?;
-    let from = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
+    let from = deployed(args.run.as_deref())?;
     let corpus = match &args.data {
         Some(path) => Corpus::open(path)?,
         None => Corpus::reopen(&from.corpus_name, &from.corpus_sha256)?,

@@ -1,6 +1,7 @@
 //! What a command asks for.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What `trainer train` was asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,8 @@ pub struct TrainArgs {
     pub listen: Option<String>,
     /// Address of the run to work for.
     pub join: Option<String>,
+    /// How long another process may say nothing before it counts as gone.
+    pub patience: Duration,
 }
 
 /// What `trainer eval` was asked for.
@@ -63,8 +66,8 @@ pub enum Protocol {
 pub struct SampleArgs {
     /// Run; `None` is the newest.
     pub run: Option<String>,
-    /// Text to continue; `\n` in it is a newline.
-    pub prompt: String,
+    /// Text to continue; `None` is that of the samples of a training.
+    pub prompt: Option<String>,
     /// Temperature.
     pub temperature: f32,
     /// Seed.

@@ -1,7 +1,7 @@
 //! A training run from the command line to its last sentence.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,9 +19,12 @@ use crate::settings::Settings;
 use crate::training::Trainer;
 use crate::{memory, metrics, needs, paper, report, sample};
 
+mod folder;
 mod plan;
 mod workers;
 
+pub(crate) use folder::trained;
+pub use folder::{deployed, run_dir};
 use plan::Start;
 pub use plan::{Plan, new_name};
 pub use workers::{Workers, join};
@@ -60,48 +63,6 @@ fn noted(corpus: Corpus) -> Corpus {
         crate::say!("text: {note}");
     }
     corpus
-}
-
-/// Finds the folder of a run by its name, by its path, or the newest.
-///
-/// # Errors
-///
-/// No such run.
-pub fn run_dir(run: Option<&str>) -> Result<PathBuf> {
-    let Some(run) = run else {
-        return Ok(runs::newest(&runs::MODELS)?);
-    };
-    if Path::new(run).is_dir() {
-        return Ok(PathBuf::from(run));
-    }
-    let dir = runs::dir(run)?;
-    if !dir.is_dir() {
-        bail!("there is no run {run}: {} does not exist", dir.display());
-    }
-    Ok(dir)
-}
-
-/// Returns the path of a file that a training leaves in the folder of its run.
-///
-/// # Errors
-///
-/// A run without it, such as an imported one.
-pub(crate) fn trained(dir: &Path, file: &str) -> Result<PathBuf> {
-    let path = dir.join(file);
-    if path.is_file() {
-        return Ok(path);
-    }
-    if Checkpoint::load(&runs::best_checkpoint(dir)?)?.is_imported() {
-        bail!(
-            "{} is an imported run, without the {file} of a training; it can be exported, sampled \
-             and scored",
-            dir.display()
-        );
-    }
-    bail!(
-        "{} has no {file}; expected the whole folder of a run",
-        dir.display()
-    );
 }
 
 /// Checks that the device computes in the number format that is asked for.
@@ -157,7 +118,15 @@ pub fn train<B: TrainBackend>(plan: Plan, devices: &[B::Device]) -> Result<()> {
                 .save(&dir.join(file))?;
         }
     }
-    needs::say(&mut trainer);
+    if trainer.step < settings.steps {
+        needs::say(&mut trainer);
+    } else {
+        crate::say!(
+            "finished: nothing is left to train; report and samples are written again. To train its \
+             weights on, start a new run with --init {}",
+            plan.name
+        );
+    }
 
     let _team = plan
         .workers
@@ -190,7 +159,10 @@ pub fn interruption() -> Arc<AtomicBool> {
         if flag.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        eprintln!("\nfinishing the step and saving; Ctrl-C again stops without saving");
+        eprintln!(
+            "\nfinishing the step or evaluation under way, then saving; Ctrl-C again stops without \
+             saving"
+        );
     });
     stop
 }
@@ -229,7 +201,9 @@ fn introduce<B: TrainBackend>(trainer: &Trainer<B>, name: &str, threads: usize, 
     let (ceiling, whose) = if B::GPU {
         (memory::device_ceiling(settings), " of the GPU's")
     } else {
-        (memory::ceiling(settings, threads) + taught, "")
+        let vocab = trainer.text.vocab.vocab();
+        let text = memory::text(trainer.text.n_bytes, vocab.is_byte_pair());
+        (memory::ceiling(settings, threads) + text + taught, "")
     };
     crate::say!(
         "memory: at most {}{whose} while training",
@@ -447,9 +421,12 @@ fn conclude<B: TrainBackend>(trainer: &Trainer<B>, name: &str, dir: &Path) -> Re
 ///
 /// A missing run, or a prompt that the model cannot read.
 pub fn sample(args: &SampleArgs) -> Result<()> {
-    let dir = run_dir(args.run.as_deref())?;
-    let best = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
-    let text = sample::from_checkpoint(&best, &args.prompt, args.temperature, args.seed, args.len)?;
+    let best = deployed(args.run.as_deref())?;
+    let prompt = match &args.prompt {
+        Some(prompt) => prompt.clone(),
+        None => sample::known(sample::PROMPT, &best.vocabulary()?),
+    };
+    let text = sample::from_checkpoint(&best, &prompt, args.temperature, args.seed, args.len)?;
     crate::say!("{text}");
     Ok(())
 }

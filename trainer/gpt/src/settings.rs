@@ -191,8 +191,8 @@ impl Settings {
                 self.shards
             );
         }
-        if self.steps == 0 || self.eval_every == 0 {
-            bail!("steps and eval_every must be at least 1");
+        if self.steps == 0 || self.eval_every == 0 || self.sample_len == 0 {
+            bail!("steps, eval_every and sample_len must be at least 1");
         }
         let ranges = [
             ("lr", self.lr, 0.0, 10.0),

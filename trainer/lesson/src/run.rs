@@ -141,6 +141,9 @@ pub fn train<B: TrainBackend, P: Problem<B>>(
         learner.step,
         learner.settings.steps
     );
+    if learner.step >= learner.settings.steps {
+        say!("finished: nothing is left to train; report and samples are written again");
+    }
     if !steps(learner, blank, &dir, &interruption())? {
         say!(
             "stopped at step {} of {}; continue with\n  cargo run --release -p trainer -- {} --resume {}",

@@ -375,7 +375,7 @@ impl<B: TrainBackend> Problem<B> for Translator {
         let (few_exact, few_errors) = accuracy(few, &answers[..few.len()]);
         let mut text = String::new();
         for (pair, answer) in self.val.iter().zip(&answers).take(10) {
-            text += &format!("{}\n -> {answer}\n", pair.source);
+            text += &format!("{} -> {answer}\n", pair.source);
         }
         text += &format!(
             "val: {:.2} % of {} strings exact, {:.2} % character errors (copying the source: \

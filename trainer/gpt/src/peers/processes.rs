@@ -2,7 +2,8 @@
 //!
 //! The first listens, the others join it and learn from it all that they need but the text. They
 //! send the gradients of their shards; it adds all in the order of the shards and answers with the
-//! sum. A connection that closes is a worker that is gone.
+//! sum. A connection that closes is a worker that is gone, and so is one that says nothing for as long
+//! as the run has patience.
 //!
 //! `burn-collective` 0.21 has a level for several processes too. Its barrier never forgets who has
 //! been there (`global/node/sync.rs` clears a copy of the list), so that the second sum waits for
@@ -14,7 +15,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use burn::tensor::Tensor;
 use checkpoint::Checkpoint;
 use socket2::{SockRef, TcpKeepalive};
@@ -40,19 +41,40 @@ const GREETING: Duration = Duration::from_secs(10);
 /// How long a worker tries to reach the first.
 const REACH: Duration = Duration::from_secs(60);
 /// Silence after which the kernel asks whether the other side is still there, and how long it may
-/// leave the question or data unanswered.
+/// leave the question unanswered.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Has the kernel close a connection whose other side has vanished without a word.
-fn guarded(stream: &TcpStream) -> io::Result<()> {
+/// Has the kernel close a connection whose other side has vanished without a word, or takes no data for
+/// longer than `patience`.
+fn guarded(stream: &TcpStream, patience: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     let keepalive = TcpKeepalive::new()
         .with_time(SILENCE)
         .with_interval(SILENCE / 3);
     socket.set_tcp_keepalive(&keepalive)?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(SILENCE))?;
+    socket.set_tcp_user_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     stream.set_nodelay(true)
+}
+
+/// Says why nothing more comes from a worker.
+fn reason(error: &io::Error, patience: Duration) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
+            "silent for {} s; if it was at work, give it more --patience",
+            patience.as_secs()
+        ),
+        _ => error.to_string(),
+    }
+}
+
+/// Does what [`reason`] does for an error that may be another's.
+fn reason_of(error: &anyhow::Error, patience: Duration) -> String {
+    match error.downcast_ref() {
+        Some(error) => reason(error, patience),
+        None => format!("{error:#}"),
+    }
 }
 
 fn read_u64(stream: &mut impl Read) -> io::Result<u64> {
@@ -113,11 +135,13 @@ pub struct Hub {
     /// Shards of each worker.
     own: usize,
     wire: Wire,
+    patience: Duration,
 }
 
 impl Hub {
     /// Waits on a socket until all others of `count` workers have joined and have built `run`, of
-    /// whose shards each takes `own`.
+    /// whose shards each takes `own`. One that has joined counts as gone when it says nothing for
+    /// longer than `patience`.
     ///
     /// # Errors
     ///
@@ -127,6 +151,7 @@ impl Hub {
         count: usize,
         own: usize,
         run: &Checkpoint,
+        patience: Duration,
     ) -> Result<Self> {
         let run = run.to_bytes()?;
         let mut joined = Vec::new();
@@ -138,8 +163,8 @@ impl Hub {
                 crate::say!("{address} is no worker of this version; it is turned away");
                 continue;
             }
-            stream.set_read_timeout(None)?;
-            guarded(&stream)?;
+            stream.set_read_timeout(Some(patience))?;
+            guarded(&stream, patience)?;
             let rank = joined.len() + 1;
             let name = format!("worker {rank} at {address}");
             let send = || -> io::Result<()> {
@@ -157,14 +182,16 @@ impl Hub {
         }
         for Joined { stream, name } in &mut joined {
             let mut ready = [0];
-            stream
-                .read_exact(&mut ready)
-                .with_context(|| format!("{name} left before the start; it has said why"))?;
+            stream.read_exact(&mut ready).map_err(|error| {
+                let why = reason(&error, patience);
+                anyhow!("{name} left before the start, and says why ({why})")
+            })?;
         }
         Ok(Self {
             joined,
             own,
             wire: Wire::default(),
+            patience,
         })
     }
 }
@@ -195,7 +222,10 @@ impl<B: TrainBackend> Peers<B> for Hub {
                 }
                 Ok(())
             };
-            take().map_err(|error| Lost(format!("{} is gone: {error:#}", joined.name)))?;
+            take().map_err(|error| {
+                let why = reason_of(&error, self.patience);
+                Lost(format!("{} is gone: {why}", joined.name))
+            })?;
         }
         for Joined { stream, name } in &mut self.joined {
             let mut give = || -> io::Result<()> {
@@ -203,7 +233,10 @@ impl<B: TrainBackend> Peers<B> for Hub {
                 stream.write_all(&packed(record))?;
                 self.wire.write(stream, &sum)
             };
-            give().map_err(|error| Lost(format!("{name} is gone: {error}")))?;
+            give().map_err(|error| {
+                let why = reason(&error, self.patience);
+                Lost(format!("{name} is gone: {why}"))
+            })?;
         }
         Ok(upload(sum, &device))
     }
@@ -233,17 +266,25 @@ pub struct Leaf {
     address: String,
     place: (usize, usize),
     wire: Wire,
+    patience: Duration,
 }
 
 impl Leaf {
-    /// Joins the run whose first worker listens at `address`; returns it as well.
+    /// Joins the run whose first worker listens at `address`; returns it as well. Once the first step
+    /// is taken, that worker counts as gone when it says nothing for longer than `patience`: until
+    /// then it may wait for others.
     ///
     /// # Errors
     ///
     /// Nobody there for a minute, or somebody else.
-    pub fn join(address: &str) -> Result<(Self, Checkpoint)> {
+    pub fn join(address: &str, patience: Duration) -> Result<(Self, Checkpoint)> {
+        crate::say!(
+            "waiting for a run at {address}, {} s at most",
+            REACH.as_secs()
+        );
         let mut stream = reached(address)?;
-        guarded(&stream)?;
+        guarded(&stream, patience)?;
+        stream.set_read_timeout(Some(patience))?;
         let mut hear = || -> Result<([u64; 2], Vec<u8>)> {
             stream.write_all(MAGIC)?;
             let mut greeting = [0; MAGIC.len()];
@@ -261,7 +302,11 @@ impl Leaf {
                 .read_to_end(&mut bytes)?;
             Ok((place, bytes))
         };
-        let (place, bytes) = hear().with_context(|| format!("cannot join a run at {address}"))?;
+        let (place, bytes) = hear().map_err(|error| {
+            let why = reason_of(&error, patience);
+            anyhow!("cannot join a run at {address}: {why}")
+        })?;
+        stream.set_read_timeout(None)?;
         let run = Checkpoint::from_bytes(&bytes)
             .with_context(|| format!("what came from {address} is no run"))?;
         let leaf = Self {
@@ -269,6 +314,7 @@ impl Leaf {
             address: address.to_owned(),
             place: (place[0] as usize, place[1] as usize),
             wire: Wire::default(),
+            patience,
         };
         Ok((leaf, run))
     }
@@ -327,6 +373,8 @@ impl<B: TrainBackend> Peers<B> for Leaf {
             }
             let mut kind = [0];
             stream.read_exact(&mut kind)?;
+            // from here on all are at work
+            stream.set_read_timeout(Some(self.patience))?;
             if kind[0] != SUM {
                 return Ok(None);
             }
@@ -339,7 +387,8 @@ impl<B: TrainBackend> Peers<B> for Leaf {
             Ok(Some(sum)) => Ok(upload(sum, &device)),
             Ok(None) => Err(Ended.into()),
             Err(error) => {
-                Err(Lost(format!("worker 0 at {} is gone: {error}", self.address)).into())
+                let why = reason(&error, self.patience);
+                Err(Lost(format!("worker 0 at {} is gone: {why}", self.address)).into())
             }
         }
     }

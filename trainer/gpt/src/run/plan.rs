@@ -5,8 +5,9 @@ use checkpoint::{Board, Checkpoint, Corpus, Origin, Vocabulary, blob, runs};
 use runtime::Config;
 use serde_json::Value;
 
+use super::folder::{deployed, run_dir, trained};
 use super::workers::{self, Workers};
-use super::{corpus, noted, run_dir, threads, trained};
+use super::{corpus, noted, threads};
 use crate::presets::{self, TUNING, TUNING_TOKENS};
 use crate::request::TrainArgs;
 use crate::settings::{self, Settings};
@@ -65,7 +66,7 @@ fn fresh(args: &TrainArgs, default: &str) -> Result<Plan> {
 
 /// Plans a run that starts from the weights of another.
 fn tuned(args: &TrainArgs, run: &str) -> Result<Plan> {
-    let mut from = Checkpoint::load(&runs::best_checkpoint(&run_dir(Some(run))?)?)?;
+    let mut from = deployed(Some(run))?;
     let preset = args.preset.as_deref().map(presets::find).transpose()?;
     let mut settings = preset.map_or(TUNING, |preset| preset.settings);
     if let Some(preset) = preset
@@ -150,7 +151,7 @@ fn begun(
         .teachers
         .iter()
         .map(|run| {
-            let teacher = Checkpoint::load(&runs::best_checkpoint(&run_dir(Some(run))?)?)?;
+            let teacher = deployed(Some(run))?;
             // before the run has a folder
             teacher::check(&teacher, &text, &settings)?;
             Ok(teacher)
@@ -214,7 +215,18 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
         "" => runs::newest(&[runs::LAST])?,
         run => run_dir(Some(run))?,
     };
-    let from = Checkpoint::load(&trained(&dir, runs::LAST)?)?;
+    let from = Checkpoint::load(&trained(&dir, runs::LAST)?).with_context(|| {
+        let best = Checkpoint::load(&dir.join(runs::BEST)).is_ok();
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        match best {
+            true => format!(
+                "run {name} cannot be continued; its {} is whole, so a new run can start there with \
+                 --init {name}",
+                runs::BEST
+            ),
+            false => format!("run {name} cannot be continued; train it again"),
+        }
+    })?;
     let (name, sha256) = (&from.corpus_name, &from.corpus_sha256);
     let corpus = Corpus::of_run(args.data.as_deref(), name, sha256)?;
     let settings = Settings::from_json(&from.settings)?;

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use checkpoint::{Checkpoint, Corpus, runs};
@@ -22,6 +23,8 @@ pub struct Workers {
     pub count: usize,
     /// Where the others, being processes, join; `None` if they are threads of this one.
     pub listen: Option<String>,
+    /// How long a process may say nothing before it counts as gone.
+    pub patience: Duration,
 }
 
 impl Workers {
@@ -61,7 +64,7 @@ impl Workers {
             listener.local_addr()?
         );
         let run = trainer.to_checkpoint(name, true);
-        let hub = Hub::gather(&listener, count, shards / count, &run)?;
+        let hub = Hub::gather(&listener, count, shards / count, &run, self.patience)?;
         trainer.peers = Some(Box::new(hub));
         Ok(None)
     }
@@ -72,6 +75,7 @@ pub(super) fn checked(args: &TrainArgs, settings: &Settings) -> Result<Workers> 
     let workers = Workers {
         count: args.workers,
         listen: args.listen.clone(),
+        patience: args.patience,
     };
     peers::check(settings.shards, workers.count)?;
     if workers.listen.is_some() && workers.count < 2 {
@@ -130,7 +134,7 @@ pub fn join<B: TrainBackend>(args: &TrainArgs, address: &str, device: &B::Device
     if let Some((_, what)) = given.into_iter().find(|(given, _)| *given) {
         bail!("--join takes everything but the text from the run that it joins; drop {what}");
     }
-    let (mut leaf, from) = Leaf::join(address)?;
+    let (mut leaf, from) = Leaf::join(address, args.patience)?;
     let mut trainer = copy::<B>(args, &from, device)?;
     let (steps, name) = (trainer.settings.steps, from.run);
     let (rank, count) = leaf.place();
