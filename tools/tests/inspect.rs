@@ -62,7 +62,7 @@ fn damage_is_said_with_expected_and_found() {
         (Vec::new(), "only 0 are there"),
         (changed(8, 9), "format version 9"),
         (changed(0, b'X'), "not a Chapbook model"),
-        (vec![0xff; 64], "no model here"),
+        (vec![0xff; 64], "nothing but erased memory is here"),
     ] {
         std::fs::write(folder.path.join("bad.bin"), bytes).unwrap();
         let output = folder.run(INSPECT, &["bad.bin"]);

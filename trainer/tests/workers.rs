@@ -287,7 +287,7 @@ fn bad_requests_of_workers_are_errors() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["--preset", "test", "--workers", "0"],
-            "at least one worker",
+            "a whole number of at least 1",
         ),
         (
             &["--preset", "test", "--workers", "3", "--shards", "4"],
