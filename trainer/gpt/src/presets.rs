@@ -122,11 +122,11 @@ pub const PRESETS: &[Preset] = &[
                 d_ff: 128,
                 ..BODY
             },
-            // Chosen with dev held out: the average's loss stops falling after 12,000 to 14,000.
+            // Chosen with dev held out. Decay of 0.05 is worse by 0.022 after 16,000 steps.
             steps: 14_000,
             lr: 4e-3,
             beta2: 0.99,
-            weight_decay: 0.05,
+            weight_decay: 0.3,
             ema_decay: 0.999,
             eval_every: 1_000,
             train_on_dev: true,
