@@ -291,6 +291,7 @@ fn the_programs_leave_their_files_and_answer_bad_input() {
             &["report", "cell"],
             "cell is a run of rnn, a model of the lesson",
         ),
+        (&["compare", "cell", "sum"], "cell is a run of rnn"),
         (&["--resume", "cell"], "-- rnn --resume"),
     ];
     for (args, expected) in cases {

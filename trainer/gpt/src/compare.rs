@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use checkpoint::runs;
+use checkpoint::runs::{self, RunError};
 
 use crate::chart;
 use crate::metrics::{self, Line};
@@ -23,6 +23,9 @@ struct Run {
 impl Run {
     fn open(run: &str) -> Result<Self> {
         let dir = run_dir(Some(run))?;
+        if let Err(error @ RunError::Lesson { .. }) = runs::best_checkpoint(&dir) {
+            return Err(error.into());
+        }
         let path = trained(&dir, runs::CONFIG)?;
         let json = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}", path.display()))?;
