@@ -92,11 +92,7 @@ fn narrow(x: &[i32], exponent: i32, factor: u32, right: u32, x_q: &mut [Element]
         by_fours(x, x_q, |x| step(x >> exponent));
     } else {
         for (x_q, &x) in x_q.iter_mut().zip(x) {
-            *x_q = step(if exponent > 0 {
-                x >> exponent
-            } else {
-                x << -exponent
-            });
+            *x_q = step(x << -exponent);
         }
     }
 }
