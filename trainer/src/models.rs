@@ -24,7 +24,7 @@ pub(crate) fn seq2seq() -> Command {
                 .default_value("small")
                 .help("Named settings, listed below"),
         );
-    let command = run_args(command);
+    let command = worker_arg(run_args(command));
     fields(fields(command, translator::FIELDS), RECIPE_FIELDS)
 }
 
@@ -33,7 +33,18 @@ pub(crate) fn seq2seq() -> Command {
 pub(crate) fn rnn() -> Command {
     let command = Command::new(recurrent::MODEL)
         .about("Trains a recurrent network with the protocol of the preset lesson");
-    fields(fields(run_args(command), recurrent::FIELDS), RECIPE_FIELDS)
+    let command = worker_arg(run_args(command));
+    fields(fields(command, recurrent::FIELDS), RECIPE_FIELDS)
+}
+
+/// Adds the workers, which are threads here.
+fn worker_arg(command: Command) -> Command {
+    command.arg(
+        count("workers")
+            .value_name("N")
+            .default_value("1")
+            .help("Threads that share every batch as workers do, for learning how that works"),
+    )
 }
 
 /// Returns the description of `trainer study`.
@@ -49,7 +60,7 @@ pub(crate) fn study() -> Command {
         )
         .arg(
             count("steps")
-                .help("Steps of every model [default: 8000 for rnn, 1000 for ablation]"),
+                .help("Steps of every model [default: 8000 for rnn, 500 for ablation]"),
         )
 }
 
@@ -79,5 +90,6 @@ pub(crate) fn args(matches: &ArgMatches, fields: &Fields) -> run::Args {
         resume: text(matches, "resume"),
         name: text(matches, "name"),
         threads: matches.get_one("threads").copied(),
+        workers: *matches.get_one("workers").unwrap_or(&1),
     }
 }

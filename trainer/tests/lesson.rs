@@ -235,7 +235,7 @@ fn the_programs_leave_their_files_and_answer_bad_input() {
         ),
     ] {
         let shape: &[&str] = if name == "sum" { &tiny } else { &[] };
-        let args = [model, &["--name", name], &small, shape].concat();
+        let args = [model, &["--name", name, "--workers", "2"], &small, shape].concat();
         let (ok, said) = trainer(&dir, &args);
         assert!(ok, "{said}");
         for file in files {
@@ -273,6 +273,8 @@ fn the_programs_leave_their_files_and_answer_bad_input() {
         (&["seq2seq", "--preset", "huge"], "small, middle, full"),
         (&["seq2seq", "--n-head", "5"], "multiple of n_head"),
         (&["seq2seq", "--batch", "5"], "shards"),
+        (&["seq2seq", "--workers", "3"], "multiple of 3"),
+        (&["rnn", "--workers", "3", "--data", data], "multiple of 3"),
         (&["seq2seq", "--task", "add", "--data", data], "restore"),
         (
             &["rnn", "--dropout", "0.1", "--data", data],

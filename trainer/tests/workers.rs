@@ -9,9 +9,17 @@ use std::sync::Mutex;
 
 use burn_flex::{Flex, FlexDevice};
 use checkpoint::{Checkpoint, runs};
+use gpt::evaluation::host;
 use gpt::metrics;
 use gpt::peers::threads::Team;
-use gpt::training::Trainer;
+use gpt::training::{Text, Trainer};
+use lesson::char_lm::CharLm;
+use lesson::learner::{Learner, Problem};
+use lesson::recurrent;
+use lesson::rnn::{Cell, RnnShape};
+use lesson::settings::Recipe;
+use lesson::task;
+use lesson::translator::{self, Translator};
 
 /// `burn-collective` has one meeting place per backend and process.
 static MEETING: Mutex<()> = Mutex::new(());
@@ -50,6 +58,71 @@ fn workers_on_threads_take_the_very_steps_of_one() {
             );
         }
         assert_eq!(common::bits(&first), common::bits(&one), "{count} workers");
+    }
+}
+
+/// Takes 50 steps alone and then with two workers; returns the losses of both, and whether the weights are
+/// the same bit for bit.
+fn lesson_pair<P: Problem<Flex>>(
+    learner: impl Fn() -> Learner<Flex, P>,
+) -> (Vec<f64>, Vec<f64>, bool) {
+    let losses = |learner: &mut Learner<Flex, P>| -> Vec<f64> {
+        (0..50).map(|_| learner.step().unwrap().loss).collect()
+    };
+    let bits = |learner: &Learner<Flex, P>| -> Vec<u32> {
+        let weights = host(learner.state.weights.clone());
+        weights.into_iter().map(f32::to_bits).collect()
+    };
+    let (mut one, mut first) = (learner(), learner());
+    let expected = losses(&mut one);
+    let team = Team::start(&mut first, 2, 1, &[FlexDevice]).unwrap();
+    let found = losses(&mut first);
+    drop(team);
+    let same = bits(&one) == bits(&first);
+    (expected, found, same)
+}
+
+#[test]
+fn workers_take_the_very_steps_of_one_for_the_other_models_too() {
+    let _alone = MEETING.lock();
+    let small = [("d_model", "16"), ("d_ff", "32"), ("n_layer", "1")];
+    let both = [("batch", "8"), ("steps", "50"), ("dropout", "0.1")];
+    let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        pairs.iter().map(owned).collect()
+    };
+    let seq2seq = lesson_pair(|| {
+        let settings = translator::settings("small", &owned(&[&small[..], &both].concat()));
+        let settings = settings.unwrap();
+        let (task, _) = task::create(settings.task, || Ok(common::corpus())).unwrap();
+        let recipe = settings.recipe.checked(task.max_len()).unwrap();
+        Learner::new(
+            recipe,
+            Translator::new(settings, task).unwrap(),
+            1,
+            &FlexDevice,
+        )
+        .unwrap()
+    });
+    let rnn = lesson_pair(|| {
+        let recipe = recurrent::DEFAULT.recipe;
+        let recipe = Recipe {
+            batch: 8,
+            steps: 50,
+            ..recipe
+        }
+        .checked(16)
+        .unwrap();
+        let text = Text::new(&common::corpus(), 16, false).unwrap();
+        let shape = RnnShape::of_size(Cell::Gru, text.vocab.len(), 900);
+        let problem = CharLm::new(shape, text, &recipe).unwrap();
+        Learner::new(recipe, problem, 1, &FlexDevice).unwrap()
+    });
+    for (name, (expected, found, same)) in [("seq2seq", seq2seq), ("rnn", rnn)] {
+        for (step, (a, b)) in found.iter().zip(&expected).enumerate() {
+            assert!((a - b).abs() <= BOUND, "{name}, step {step}: {a} {b}");
+        }
+        assert!(same, "{name}: other weights");
     }
 }
 

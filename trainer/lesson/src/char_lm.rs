@@ -25,7 +25,7 @@ const SAMPLE_LEN: usize = 200;
 const TEMPERATURES: [f32; 3] = [0.5, 0.8, 1.2];
 
 /// A shape that makes a network over any backend.
-pub trait Family: Sync + std::fmt::Debug {
+pub trait Family: Clone + Send + Sync + std::fmt::Debug + 'static {
     /// The network.
     type Net<B: Backend>: Module<B> + Sync;
 
@@ -47,7 +47,7 @@ pub trait Family: Sync + std::fmt::Debug {
 }
 
 /// A family on a text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CharLm<F: Family> {
     /// The family.
     pub family: F,

@@ -2,6 +2,8 @@
 //!
 //! Optimiser, clipping, shards and order are those of the GPT.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use block::Dropout;
 use burn::module::Module;
@@ -11,14 +13,16 @@ use gpt::backend::TrainBackend;
 use gpt::evaluation::host;
 use gpt::optimizer::{self, State};
 use gpt::params::{self, Entry};
+use gpt::peers;
+use gpt::peers::threads::{Copier, Member, Replica};
 use gpt::settings::Settings;
 use gpt::shards::Shards;
 use gpt::training::{StepReport, flatten};
 
-use crate::init;
+use crate::{init, run};
 
-/// A model with its data.
-pub trait Problem<B: TrainBackend>: Sync {
+/// A model with its data; a copy of it gives the same batches.
+pub trait Problem<B: TrainBackend>: Clone + Send + Sync + 'static {
     /// The model on the tape.
     type Model: Module<B::Train> + Sync;
     /// The model for evaluation.
@@ -75,6 +79,8 @@ pub struct Learner<B: TrainBackend, P: Problem<B>> {
     pub seconds: f64,
     /// Smallest loss of the averaged weights on dev, and its step.
     pub best: (f64, u64),
+    /// This one's place among other workers, if there are any.
+    pub member: Option<Member>,
     device: B::Device,
     shards: Shards,
     skeleton: P::Model,
@@ -96,6 +102,7 @@ impl<B: TrainBackend, P: Problem<B>> Learner<B, P> {
             step: 0,
             seconds: 0.0,
             best: (f64::INFINITY, 0),
+            member: None,
             device: device.clone(),
             settings,
             problem,
@@ -110,18 +117,30 @@ impl<B: TrainBackend, P: Problem<B>> Learner<B, P> {
         self.entries.iter().map(Entry::len).sum()
     }
 
-    /// Returns loss and gradients of the next step's batch without taking the step.
+    /// Returns loss and gradients of the next step's batch without taking the step, and without the
+    /// other workers.
     ///
     /// # Panics
     ///
-    /// Never: settings with no shard are refused.
+    /// Never: nobody is missing where nobody is asked.
     #[must_use]
     pub fn gradients(&mut self) -> (f64, Tensor<B, 1>) {
+        let member = self.member.take();
+        let alone = self.shard_gradients();
+        self.member = member;
+        alone.expect("nobody else is asked")
+    }
+
+    /// Returns the sums over all shards, whoever has computed them.
+    fn shard_gradients(&mut self) -> Result<(f64, Tensor<B, 1>)> {
         let batch = self.problem.batch(self.step);
         let this = &*self;
         let settings = &this.settings;
         let n = settings.batch / settings.shards;
-        let parts = this.shards.map(settings.shards, |shard| {
+        let place = this.member.as_ref().map_or((0, 1), Member::place);
+        let own = peers::shards(settings.shards, place);
+        let parts = this.shards.map(own.len(), |i| {
+            let shard = own.start + i;
             let dropout = (settings.dropout > 0.0).then_some(Dropout {
                 rate: settings.dropout,
                 seed: settings.seed,
@@ -136,26 +155,36 @@ impl<B: TrainBackend, P: Problem<B>> Learner<B, P> {
                 .problem
                 .loss(&model, &batch, rows, dropout, &this.device);
             let grads = loss.backward();
-            let value = host(loss.inner())[0];
-            (f64::from(value), params::gradients(&model, &grads))
+            (loss.inner(), params::gradients(&model, &grads))
         });
-        let mut parts = parts.into_iter();
-        let (mut loss, mut grads) = parts.next().expect("at least one shard");
-        // in the order of the shards: a float sum depends on it
-        for (part_loss, part) in parts {
-            loss += part_loss;
-            grads = grads + part;
+        if let Some(member) = &this.member {
+            // a loss travels behind its gradients
+            let joined = parts
+                .into_iter()
+                .map(|(loss, grads)| Tensor::cat(vec![grads, loss], 0));
+            let sum = member.sum(joined.collect())?;
+            let len = sum.dims()[0] - 1;
+            let loss = host(sum.clone().slice(len..len + 1))[0];
+            return Ok((f64::from(loss), sum.slice(0..len)));
         }
-        (loss, grads)
+        let (losses, grads): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        let loss = losses
+            .into_iter()
+            .map(|loss| f64::from(host(loss)[0]))
+            .sum();
+        // in the order of the shards: a float sum depends on it
+        let grads = grads.into_iter().reduce(|sum, part| sum + part);
+        Ok((loss, grads.expect("at least one shard")))
     }
 
     /// Takes one step.
     ///
     /// # Errors
     ///
-    /// A loss or gradient that is not finite; the weights are left as they were.
+    /// A worker that is gone, see [`Member::sum`]; a loss or gradient that is not finite. The weights are
+    /// left as they were.
     pub fn step(&mut self) -> Result<StepReport> {
-        let (loss, grads) = self.gradients();
+        let (loss, grads) = self.shard_gradients()?;
         let norm = B::global_norm(&grads);
         let grad_norm = f64::from(host(norm.clone())[0]);
         if !loss.is_finite() || !grad_norm.is_finite() {
@@ -264,6 +293,33 @@ impl<B: TrainBackend, P: Problem<B>> Learner<B, P> {
         self.step = from.step;
         self.seconds = from.seconds;
         self.best = (from.best_dev, from.best_step);
+        Ok(())
+    }
+}
+
+impl<B: TrainBackend, P: Problem<B>> Replica<B> for Learner<B, P> {
+    fn shards(&self) -> usize {
+        self.settings.shards
+    }
+
+    fn copier(&self, threads: usize) -> Copier<B::Device, Self> {
+        let (settings, problem) = (self.settings, self.problem.clone());
+        let from = self.to_checkpoint(&run::blank("", String::new(), String::new()), true);
+        Arc::new(move |device| {
+            let mut copy = Self::new(settings, problem.clone(), threads, device)?;
+            copy.restore(&from)?;
+            Ok(copy)
+        })
+    }
+
+    fn join(&mut self, member: Member) {
+        self.member = Some(member);
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        while self.step < self.settings.steps {
+            self.step()?;
+        }
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use checkpoint::{Corpus, LessonCheckpoint};
 use gpt::backend::TrainBackend;
-use gpt::run::{new_name, threads};
+use gpt::run::new_name;
 use gpt::training::Text;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,7 @@ pub fn train<B: TrainBackend>(args: &run::Args, device: &B::Device) -> Result<()
     if recipe.dropout > 0.0 {
         bail!("dropout is not part of the recurrent networks; drop --dropout");
     }
+    let threads = args.threads_of(&recipe)?;
     let shape = RnnShape::of_size(settings.cell, text.vocab.len(), settings.n_params);
     gpt::say!("{:?} with a state of {}", settings.cell, shape.d_hidden);
     let blank = match &from {
@@ -100,9 +101,9 @@ pub fn train<B: TrainBackend>(args: &run::Args, device: &B::Device) -> Result<()
         },
     };
     let problem = CharLm::new(shape, text, &recipe)?;
-    let mut learner = Learner::<B, _>::new(recipe, problem, threads(args.threads), device)?;
+    let mut learner = Learner::<B, _>::new(recipe, problem, threads, device)?;
     if let Some(from) = &from {
         learner.restore(from)?;
     }
-    run::train(&mut learner, &blank)
+    run::train(&mut learner, &blank, (args.workers, threads), device)
 }

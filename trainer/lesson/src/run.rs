@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use checkpoint::{Corpus, LessonCheckpoint, runs};
 use gpt::backend::TrainBackend;
 use gpt::metrics::{self, Line, Metrics};
+use gpt::peers::threads::Team;
+use gpt::peers::{self, Lost};
 use gpt::progress::Progress;
-use gpt::run::{LINES, SAVE_EVERY, indented, interruption, run_dir};
+use gpt::run::{LINES, SAVE_EVERY, indented, interruption, run_dir, threads};
 use gpt::say;
+use gpt::settings::Settings;
 
 use crate::learner::{Learner, Problem};
 use crate::report;
@@ -33,7 +36,22 @@ fn resumed(model: &str, run: &str) -> Result<LessonCheckpoint> {
     } else {
         run_dir(Some(run))?
     };
-    let from = LessonCheckpoint::load(&dir.join(runs::LESSON_LAST))?;
+    let last = dir.join(runs::LESSON_LAST);
+    if !last.is_file() {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        if runs::best_checkpoint(&dir).is_ok() {
+            bail!(
+                "{} is a run of a GPT, not of {model}; continue it with `trainer --resume {name}`",
+                dir.display()
+            );
+        }
+        bail!(
+            "{} has no {}; expected the whole folder of a run of {model}",
+            dir.display(),
+            runs::LESSON_LAST
+        );
+    }
+    let from = LessonCheckpoint::load(&last)?;
     if from.model != model {
         bail!(
             "{} is a run of {}; continue it with `trainer {} --resume {}`",
@@ -47,7 +65,7 @@ fn resumed(model: &str, run: &str) -> Result<LessonCheckpoint> {
 }
 
 /// What training a model of the lesson was asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     /// Preset, where the model has some.
     pub preset: String,
@@ -61,6 +79,8 @@ pub struct Args {
     pub name: Option<String>,
     /// Threads; `None` is all cores.
     pub threads: Option<usize>,
+    /// Workers, each with its share of the threads.
+    pub workers: usize,
 }
 
 impl Args {
@@ -100,6 +120,18 @@ impl Args {
     }
 }
 
+impl Args {
+    /// Returns the threads of each worker, before the run has a folder.
+    ///
+    /// # Errors
+    ///
+    /// Shards that cannot be divided among the workers.
+    pub fn threads_of(&self, settings: &Settings) -> Result<usize> {
+        peers::check(settings.shards, self.workers)?;
+        Ok((threads(self.threads) / self.workers).max(1))
+    }
+}
+
 /// Returns a checkpoint of step 0 without tensors and without a text.
 #[must_use]
 pub fn blank(model: &str, settings: String, run: String) -> LessonCheckpoint {
@@ -120,14 +152,17 @@ pub fn blank(model: &str, settings: String, run: String) -> LessonCheckpoint {
     }
 }
 
-/// Trains to the end, or to an interruption; `blank` is the checkpoint without tensors.
+/// Trains to the end, or to an interruption; `blank` is the checkpoint without tensors. The steps are taken by
+/// so many workers, each on so many threads.
 ///
 /// # Errors
 ///
-/// A loss that is not finite, or a file that cannot be written.
+/// A loss that is not finite, a worker that is gone, or a file that cannot be written.
 pub fn train<B: TrainBackend, P: Problem<B>>(
     learner: &mut Learner<B, P>,
     blank: &LessonCheckpoint,
+    (workers, threads): (usize, usize),
+    device: &B::Device,
 ) -> Result<()> {
     let dir = runs::dir(&blank.run)?;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -144,7 +179,23 @@ pub fn train<B: TrainBackend, P: Problem<B>>(
     if learner.step >= learner.settings.steps {
         say!("finished: nothing is left to train; report and samples are written again");
     }
-    if !steps(learner, blank, &dir, &interruption())? {
+    let mut team = None;
+    if workers > 1 && learner.step < learner.settings.steps {
+        let own = learner.settings.shards / workers;
+        say!("workers: {workers} threads, {own} shards each");
+        team = Some(Team::start(
+            learner,
+            workers,
+            threads,
+            std::slice::from_ref(device),
+        )?);
+    }
+    let whole = steps(learner, blank, &dir, &interruption())?;
+    if let Some(member) = learner.member.take() {
+        member.end();
+    }
+    drop(team);
+    if !whole {
         say!(
             "stopped at step {} of {}; continue with\n  cargo run --release -p trainer -- {} --resume {}",
             learner.step,
@@ -185,7 +236,10 @@ fn steps<B: TrainBackend, P: Problem<B>>(
     let (mut since, mut loss_sum, mut count) = (Instant::now(), 0.0, 0_u32);
     while learner.step < settings.steps {
         let started = Instant::now();
-        let report = learner.step()?;
+        let report = match learner.step() {
+            Ok(report) => report,
+            Err(error) => return Err(kept(learner, blank, dir, error)),
+        };
         learner.seconds += started.elapsed().as_secs_f64();
         loss_sum += report.loss;
         count += 1;
@@ -238,4 +292,28 @@ fn steps<B: TrainBackend, P: Problem<B>>(
     }
     progress.finish();
     Ok(true)
+}
+
+/// Saves the run if the error is a lost worker: the weights are those of the last whole step.
+fn kept<B: TrainBackend, P: Problem<B>>(
+    learner: &Learner<B, P>,
+    blank: &LessonCheckpoint,
+    dir: &Path,
+    error: Error,
+) -> Error {
+    if !error.is::<Lost>() {
+        return error;
+    }
+    let last = learner.to_checkpoint(blank, true);
+    match last.save(&dir.join(runs::LESSON_LAST)) {
+        Ok(()) => anyhow!(
+            "{error}\nthe run is saved at step {} of {}; continue with\n  cargo run --release -p \
+             trainer -- {} --resume {}",
+            learner.step,
+            learner.settings.steps,
+            blank.model,
+            blank.run
+        ),
+        Err(other) => anyhow!("{error}\nand the run cannot be saved: {other}"),
+    }
 }

@@ -218,7 +218,7 @@ pub fn recurrent<B: TrainBackend>(args: &Args, device: &B::Device) -> Result<()>
 ///
 /// A text that cannot be used, or a file that cannot be written.
 pub fn ablations<B: TrainBackend>(args: &Args, device: &B::Device) -> Result<()> {
-    let bench = Bench::new(args, "study-ablation", 1_000)?;
+    let bench = Bench::new(args, "study-ablation", 500)?;
     let mut table = format!(
         "{} steps of {} characters; nats per character, averaged weights\n\n\
          | ablation | train | dev | when writing | it writes |\n|---|---|---|---|---|\n",

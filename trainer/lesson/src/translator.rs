@@ -1,5 +1,7 @@
 //! The encoder-decoder on a task: settings, batches, evaluation.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use block::Dropout;
 use burn::tensor::Tensor;
@@ -7,7 +9,7 @@ use checkpoint::{LessonCheckpoint, Vocabulary};
 use gpt::backend::TrainBackend;
 use gpt::evaluation::host;
 use gpt::rng::{self, Purpose};
-use gpt::run::{new_name, threads};
+use gpt::run::new_name;
 use gpt::shards::Shards;
 use serde::{Deserialize, Serialize};
 
@@ -164,12 +166,13 @@ pub fn train<B: TrainBackend>(args: &run::Args, device: &B::Device) -> Result<()
         }
     };
     let recipe = settings.recipe.checked(task.max_len())?;
+    let threads = args.threads_of(&recipe)?;
     let translator = Translator::new(settings, task)?;
-    let mut learner = Learner::<B, _>::new(recipe, translator, threads(args.threads), device)?;
+    let mut learner = Learner::<B, _>::new(recipe, translator, threads, device)?;
     if let Some(from) = &from {
         learner.restore(from)?;
     }
-    run::train(&mut learner, &blank)
+    run::train(&mut learner, &blank, (args.workers, threads), device)
 }
 
 /// Returns a preset's settings with fields replaced.
@@ -189,10 +192,10 @@ pub fn settings(preset: &str, overrides: &[(String, String)]) -> Result<Settings
 }
 
 /// The encoder-decoder on a task.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Translator {
     shape: Shape,
-    task: Box<dyn Task>,
+    task: Arc<dyn Task>,
     vocab: Vocabulary,
     batch: usize,
     key: u64,
@@ -227,7 +230,7 @@ impl Translator {
             key: rng::key(settings.recipe.seed, Purpose::Order, 0),
             dev: task.dev(),
             val: task.val(),
-            task,
+            task: task.into(),
             vocab,
         })
     }

@@ -48,9 +48,31 @@ impl Shared {
     }
 }
 
+/// A training whose steps several workers can take together.
+pub trait Replica<B: TrainBackend>: Sized {
+    /// Returns the number of parts of a batch.
+    fn shards(&self) -> usize;
+
+    /// Returns what makes a copy in the state of this one, on another thread and device.
+    fn copier(&self, threads: usize) -> Copier<B::Device, Self>;
+
+    /// Takes a place among others: from here on each step is theirs too.
+    fn join(&mut self, member: Member);
+
+    /// Takes the steps that are left.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] and [`Ended`] as [`Peers::sum`], and what makes a step fail.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// Makes a copy of a training on a device.
+pub type Copier<D, R> = Arc<dyn Fn(&D) -> Result<R> + Send + Sync>;
+
 /// A worker's place among the others.
 #[derive(Debug)]
-struct Member {
+pub struct Member {
     rank: usize,
     count: usize,
     shared: Arc<Shared>,
@@ -62,19 +84,19 @@ impl Member {
         register::<B>(PeerId::from(self.rank), device.clone(), config)
             .map_err(|error| self.shared.missing(&error))
     }
-}
 
-impl<B: TrainBackend> Peers<B> for Member {
-    fn place(&self) -> (usize, usize) {
+    /// Returns this worker's number, from 0, and how many there are.
+    #[must_use]
+    pub fn place(&self) -> (usize, usize) {
         (self.rank, self.count)
     }
 
-    fn sum(
-        &mut self,
-        _step: u64,
-        parts: Vec<Tensor<B, 1>>,
-        _record: &mut Record,
-    ) -> Result<Tensor<B, 1>> {
+    /// Sums vectors over all workers, as [`Peers::sum`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn sum<B: TrainBackend>(&self, parts: Vec<Tensor<B, 1>>) -> Result<Tensor<B, 1>> {
         let total = parts.len() * self.count;
         let own = shards(total, (self.rank, self.count));
         let ([len], device) = (parts[0].dims(), parts[0].device());
@@ -96,8 +118,56 @@ impl<B: TrainBackend> Peers<B> for Member {
         Ok((1..total).fold(row(0), |sum, i| sum + row(i)))
     }
 
-    fn end(&mut self, _step: u64, _steps: u64) {
+    /// Tells the others that the first worker takes no more steps.
+    pub fn end(&self) {
         self.shared.over.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<B: TrainBackend> Peers<B> for Member {
+    fn place(&self) -> (usize, usize) {
+        Self::place(self)
+    }
+
+    fn sum(
+        &mut self,
+        _step: u64,
+        parts: Vec<Tensor<B, 1>>,
+        _record: &mut Record,
+    ) -> Result<Tensor<B, 1>> {
+        Self::sum(self, parts)
+    }
+
+    fn end(&mut self, _step: u64, _steps: u64) {
+        Self::end(self);
+    }
+}
+
+impl<B: TrainBackend> Replica<B> for Trainer<B> {
+    fn shards(&self) -> usize {
+        self.settings.shards
+    }
+
+    fn copier(&self, threads: usize) -> Copier<B::Device, Self> {
+        let (settings, text, soft) = (self.settings, self.text.clone(), self.soft.clone());
+        let from = self.to_checkpoint("", true);
+        Arc::new(move |device| {
+            let mut copy = Self::new(settings, text.clone(), threads, device)?;
+            copy.restore(&from)?;
+            copy.soft = soft.clone();
+            Ok(copy)
+        })
+    }
+
+    fn join(&mut self, member: Member) {
+        self.peers = Some(Box::new(member));
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        while self.step < self.settings.steps {
+            self.advance()?;
+        }
+        self.flush().map(drop)
     }
 }
 
@@ -133,24 +203,24 @@ pub struct Team<B: TrainBackend> {
 }
 
 impl<B: TrainBackend> Team<B> {
-    /// Starts workers on `devices` in turn, and makes `trainer` the first of `count`.
+    /// Starts workers on `devices` in turn, and makes `run` the first of `count`.
     ///
     /// # Errors
     ///
     /// Shards that cannot be divided, or a worker that cannot start.
-    pub fn start(
-        trainer: &mut Trainer<B>,
+    pub fn start<R: Replica<B> + 'static>(
+        run: &mut R,
         count: usize,
         threads: usize,
         devices: &[B::Device],
     ) -> Result<Self> {
-        check(trainer.settings.shards, count)?;
+        check(run.shards(), count)?;
         let mut team = Self {
             shared: Arc::default(),
             workers: Vec::new(),
             backend: PhantomData,
         };
-        let from = Arc::new(trainer.to_checkpoint("", true));
+        let copier = run.copier(threads);
         let (ready, answers) = mpsc::channel();
         let mut signals = Vec::new();
         for rank in 1..count {
@@ -164,17 +234,11 @@ impl<B: TrainBackend> Team<B> {
                 },
                 backend: PhantomData,
             };
-            let (settings, text) = (trainer.settings, trainer.text.clone());
-            let (soft, from) = (trainer.soft.clone(), Arc::clone(&from));
+            let copier = Arc::clone(&copier);
             let (ready, device) = (ready.clone(), devices[rank % devices.len()].clone());
             let work = move || {
-                let made =
-                    Trainer::<B>::new(settings, text, threads, &device).and_then(|mut copy| {
-                        copy.restore(&from)?;
-                        copy.soft = soft;
-                        Ok(copy)
-                    });
-                drop(from);
+                let made = copier(&device);
+                drop(copier);
                 let (made, answer) = match made {
                     Ok(copy) => (Some(copy), Ok(())),
                     Err(error) => (None, Err(error)),
@@ -189,7 +253,7 @@ impl<B: TrainBackend> Team<B> {
             team.workers
                 .push(thread.context("cannot start a worker; try fewer --workers")?);
         }
-        drop(ready);
+        drop((ready, copier));
         for _ in 1..count {
             let answer = answers.recv();
             answer.map_err(|_| anyhow!("a worker did not start"))??;
@@ -204,7 +268,7 @@ impl<B: TrainBackend> Team<B> {
             shared: Arc::clone(&team.shared),
         };
         first.register::<B>(&devices[0])?;
-        trainer.peers = Some(Box::new(first));
+        run.join(first);
         Ok(team)
     }
 }
@@ -221,20 +285,17 @@ impl<B: TrainBackend> Drop for Team<B> {
     }
 }
 
-fn work<B: TrainBackend>(mut trainer: Trainer<B>, watch: Watch<B>, device: &B::Device) {
+fn work<B: TrainBackend, R: Replica<B>>(mut run: R, watch: Watch<B>, device: &B::Device) {
     let shared = Arc::clone(&watch.member.shared);
-    let (rank, count) = (watch.member.rank, watch.member.count);
+    let (rank, count) = watch.member.place();
     let member = Member {
         rank,
         count,
         shared,
     };
     let done = member.register::<B>(device).and_then(|()| {
-        trainer.peers = Some(Box::new(member));
-        while trainer.step < trainer.settings.steps {
-            trainer.advance()?;
-        }
-        trainer.flush()
+        run.join(member);
+        run.finish()
     });
     if let Err(error) = done
         && !error.is::<Ended>()
@@ -259,7 +320,7 @@ mod tests {
             count: 2,
             shared: Arc::clone(&shared),
         };
-        let (mut first, second) = (member(0), member(1));
+        let (first, second) = (member(0), member(1));
         let watch = Watch::<Flex> {
             member: member(1),
             backend: PhantomData,
@@ -270,17 +331,9 @@ mod tests {
             panic!("on purpose");
         });
         first.register::<Flex>(&FlexDevice).unwrap();
-        let mut record = Record {
-            dev_f32: 0.0,
-            dev_ema: 0.0,
-            dev_deployed: 0.0,
-            best_dev: 0.0,
-            best_step: 0,
-            seconds: 0.0,
-        };
         // before the panic it waits, after it the meeting place is closed
         let parts = vec![upload::<Flex>(vec![1.0], &FlexDevice)];
-        let error = first.sum(0, parts, &mut record).unwrap_err();
+        let error = first.sum(parts).unwrap_err();
         assert_eq!(error.to_string(), "worker 1 panicked");
         assert!(error.is::<Lost>());
         assert!(dying.join().is_err());
