@@ -103,6 +103,15 @@ fn bytes_after_the_blob_are_ignored() {
 }
 
 #[test]
+fn an_empty_file_is_said_to_be_too_short_wherever_it_lies() {
+    let expected = LoadError::Truncated {
+        needed: 24,
+        found: 0,
+    };
+    assert_eq!(load(&[]), Err(expected));
+}
+
+#[test]
 fn misaligned_base_is_an_error() {
     let blob = shapes::random_blob(TINY, 1);
     let mut shifted = AlignedBytes::zeroed(blob.len() + 16);

@@ -212,14 +212,15 @@ fn read_u32(bytes: &[u8; PRELUDE_LEN], at: usize) -> u32 {
 
 /// Checks everything about a blob of the version `oldest` or later, but the values of its tensors.
 pub(crate) fn parse(bytes: &[u8], oldest: u16) -> Result<Parsed<'_>, LoadError> {
-    if !(bytes.as_ptr() as usize).is_multiple_of(4) {
-        return Err(LoadError::Misaligned);
-    }
     let found = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let truncated = |needed: u32| LoadError::Truncated { needed, found };
+    // first, because an empty slice may start anywhere
     let Some(prelude) = bytes.first_chunk::<PRELUDE_LEN>() else {
         return Err(truncated(PRELUDE_LEN as u32));
     };
+    if !(bytes.as_ptr() as usize).is_multiple_of(4) {
+        return Err(LoadError::Misaligned);
+    }
     if matches!(prelude[0], 0 | 0xFF) && prelude.iter().all(|&byte| byte == prelude[0]) {
         return Err(LoadError::Empty);
     }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::Chat;
 use super::machine::{Emulator, Machine, root};
+use super::process::Process;
 
 /// How long an emulator may take to open its serial line.
 const START: Duration = Duration::from_secs(30);
@@ -128,7 +129,7 @@ impl Firmware {
             let loader = format!("loader,file={model},addr={at:#x},force-raw=on");
             command.args(["-device", &loader]);
         }
-        let mut emulator = command
+        command
             .args(["-M", name, "-display", "none", "-monitor", "none"])
             .args(["-semihosting-config", "enable=on,target=native"])
             .args(["-chardev", &chardev])
@@ -137,13 +138,10 @@ impl Firmware {
             .args(extra)
             .args([OsStr::new("-kernel"), self.elf.as_os_str()])
             .stdin(Stdio::null())
-            .stdout(File::create(self.frames())?)
-            .spawn()
-            .with_context(|| {
-                format!(
-                    "{program} is not installed: apt-get install qemu-system-arm qemu-system-misc"
-                )
-            })?;
+            .stdout(File::create(self.frames())?);
+        let mut emulator = Process::start(&mut command).with_context(|| {
+            format!("{program} is not installed: apt-get install qemu-system-arm qemu-system-misc")
+        })?;
         let start = Instant::now();
         let line = loop {
             match listener.accept() {
@@ -153,7 +151,7 @@ impl Firmware {
                 }
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
-            if let Some(status) = emulator.try_wait()? {
+            if let Some(status) = emulator.ended()? {
                 bail!("QEMU ended at once: {status}");
             }
         };
@@ -203,13 +201,12 @@ impl Firmware {
             command.args([OsStr::new("--model"), self.model.as_os_str()]);
             command.args(["--model-at", &at]);
         }
-        let mut emulator = command
+        command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let input = emulator.stdin.take().context("stdin is piped")?;
-        let output = emulator.stdout.take().context("stdout is piped")?;
+            .stderr(Stdio::null());
+        let mut emulator = Process::start(&mut command)?;
+        let (input, output) = emulator.pipes().context("both are piped")?;
         Ok(Chat::new(emulator, Box::new(input), output))
     }
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io::{Read, Write};
-use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+use super::process::Process;
 
 /// What the board prints when it waits for a line.
 pub const PROMPT: &str = "\r\n> ";
@@ -16,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Both directions of a serial line, and the emulator behind it, if it is one.
 ///
-/// The emulator ends when this is dropped.
+/// The emulator ends when this is dropped, and with the program, however that ends.
 pub struct Chat {
-    emulator: Option<Child>,
+    emulator: Option<Process>,
     input: Box<dyn Write + Send>,
     output: Receiver<Vec<u8>>,
     /// Received and not yet taken.
@@ -28,7 +29,7 @@ pub struct Chat {
 impl fmt::Debug for Chat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chat")
-            .field("emulator", &self.emulator.as_ref().map(Child::id))
+            .field("emulator", &self.emulator)
             .field("pending", &String::from_utf8_lossy(&self.pending))
             .finish_non_exhaustive()
     }
@@ -36,8 +37,8 @@ impl fmt::Debug for Chat {
 
 impl Chat {
     /// Takes over an emulator.
-    pub(crate) fn new(
-        emulator: Child,
+    pub(super) fn new(
+        emulator: Process,
         input: Box<dyn Write + Send>,
         output: impl Read + Send + 'static,
     ) -> Self {
@@ -179,15 +180,5 @@ impl Chat {
         self.send(b"\r")?;
         self.expect(&format!("{line}\r\n"))?;
         Ok(self.prompt()?.replace("\r\n", "\n"))
-    }
-}
-
-impl Drop for Chat {
-    fn drop(&mut self) {
-        if let Some(emulator) = &mut self.emulator {
-            // Both fail only when the emulator has ended already.
-            let _ = emulator.kill();
-            let _ = emulator.wait();
-        }
     }
 }

@@ -4,6 +4,7 @@ mod boot;
 mod chat;
 pub mod host;
 pub mod machine;
+mod process;
 pub mod script;
 
 pub use boot::Firmware;

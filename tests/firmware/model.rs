@@ -24,6 +24,7 @@ fn refused(board: &str, model: &str) -> Vec<String> {
 fn a_model_that_cannot_be_embedded_is_said_in_one_line() {
     let cases = [
         ("qemu", "no/such.bin", "CHAPBOOK_MODEL names no/such.bin"),
+        ("examples", "none", "an example has its model within it"),
         (
             "blackpill",
             "../model/large.bin",

@@ -10,7 +10,7 @@ const FLASH_MODEL: &str = env!("CARGO_BIN_EXE_flash-model");
 #[test]
 fn the_model_is_in_the_order_of_the_core_and_the_command_names_its_place() {
     let folder = Folder::exported("flash-model");
-    let said = printed(&folder.run(FLASH_MODEL, &["pico", "good.bin"]));
+    let said = printed(&folder.run(FLASH_MODEL, &["pico", "good.bin", "-o", "pico-model.bin"]));
     let command = "probe-rs download --chip RP2040 --binary-format bin --base-address 0x10020000";
     assert!(said.contains(command), "{said}");
     let bytes = checkpoint::AlignedBytes::from(folder.read("pico-model.bin").as_slice());
@@ -18,6 +18,16 @@ fn the_model_is_in_the_order_of_the_core_and_the_command_names_its_place() {
     let uf2 = folder.read("pico-model.uf2");
     assert_eq!(uf2.len(), 512 * bytes.len().div_ceil(256));
     assert_eq!(uf2[32..32 + 256], bytes[..256]);
+}
+
+#[test]
+fn without_a_name_nothing_is_written_into_the_callers_folder() {
+    let folder = Folder::exported("flash-model-place");
+    let said = printed(&folder.run(FLASH_MODEL, &["pico", "good.bin"]));
+    let path = checkpoint::runs::repository().join("target/flash-model/pico-model.bin");
+    assert!(said.contains(path.to_str().unwrap()), "{said}");
+    assert!(path.is_file());
+    assert!(!folder.path.join("pico-model.bin").exists());
 }
 
 #[test]

@@ -74,6 +74,20 @@ fn files_that_are_no_model_are_refused() {
     assert!(said.contains("a whole zip archive"), "{said}");
     assert!(run(&["no.safetensors"]).contains("needs a description"));
     assert!(run(&["absent.bin"]).contains("cannot read absent.bin"));
+    let file = std::fs::File::create(folder.path.join("huge")).unwrap();
+    file.set_len(1 << 42).unwrap();
+    let said = run(&["huge"]);
+    assert!(
+        said.contains("4398046511104 bytes; expected at most"),
+        "{said}"
+    );
+    #[cfg(unix)]
+    {
+        let said = run(&["/dev/zero"]);
+        assert!(said.contains("a device; expected a file"), "{said}");
+        let said = refused(&folder.run(EXPORT, &["/dev/zero"]));
+        assert!(said.contains("/dev/zero"), "{said}");
+    }
     // nothing is left of what failed
     assert!(!folder.path.join("runs/short").exists());
 }

@@ -46,6 +46,25 @@ fn everything_in_the_header_is_printed() {
 }
 
 #[test]
+fn bytes_behind_the_blob_are_told_and_not_read() {
+    let folder = exported("inspect-surplus");
+    let good = folder.read("good.bin");
+    assert!(!printed(&folder.run(INSPECT, &["good.bin"])).contains("warning"));
+    std::fs::write(folder.path.join("long.bin"), [&good[..], &[7; 9]].concat()).unwrap();
+    let text = printed(&folder.run(INSPECT, &["long.bin"]));
+    assert!(
+        text.contains("warning       9 bytes behind the blob"),
+        "{text}"
+    );
+    // a hole behind it, longer than any memory
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(folder.path.join("long.bin"));
+    file.unwrap().set_len(1 << 42).unwrap();
+    printed(&folder.run(INSPECT, &["long.bin"]));
+}
+
+#[test]
 fn damage_is_said_with_expected_and_found() {
     let folder = exported("inspect-damage");
     let good = folder.read("good.bin");

@@ -58,8 +58,17 @@ fn what_cannot_be_used_is_said() {
     assert!(!said.contains("boards take"), "{said}");
     let run = |arguments: &[&str]| refused(&folder.run(TALK, arguments));
     for (option, value, expected) in [
-        ("--temp", "inf", "/temp takes 0 or a positive number"),
-        ("--temp", "-1", "/temp takes 0 or a positive number"),
+        (
+            "--temp",
+            "inf",
+            "/temp takes 0 to 9999999 in up to 7 digits",
+        ),
+        ("--temp", "-1", "/temp takes 0 to 9999999 in up to 7 digits"),
+        (
+            "--temp",
+            "1e9",
+            "/temp takes 0 to 9999999 in up to 7 digits",
+        ),
         ("--topk", "99999", "/topk takes a whole number up to 65535"),
         ("--topp", "-1", "/topp takes a number above 0 and at most 1"),
         ("--seed", "-1", "/seed takes a whole number, random or boot"),
@@ -163,4 +172,80 @@ fn a_reader_that_is_gone_ends_the_text_in_silence() {
     let output = talk.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+/// Starts a text longer than anybody waits for, and returns once some of it has come.
+#[cfg(unix)]
+fn endless(folder: &Folder, arguments: &[&str]) -> std::process::Child {
+    use std::os::unix::process::CommandExt;
+    let mut talk = std::process::Command::new(TALK)
+        .args(arguments)
+        .args(["--blob", "good.bin", "--len", "4000000000", "O"])
+        .current_dir(&folder.path)
+        // as at a terminal, whose Ctrl-C goes to a whole group
+        .process_group(0)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut some = [0; 20];
+    std::io::Read::read_exact(talk.stdout.as_mut().unwrap(), &mut some).unwrap();
+    talk
+}
+
+#[cfg(unix)]
+fn signal(name: &str, whom: &str) {
+    let sent = std::process::Command::new("kill")
+        .args([name, "--", whom])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+/// Sends Ctrl-C to the group of a text and checks how that ends.
+#[cfg(unix)]
+fn stops(talk: std::process::Child) {
+    signal("-INT", &format!("-{}", talk.id()));
+    let output = talk.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!errors.contains("error"), "{errors}");
+    assert_eq!(output.status.code(), Some(130), "{errors}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (_, end) = said.rsplit_once("\n(stopped)\n(logits hash ").unwrap();
+    assert_eq!(end.len(), 16 + 2, "{end:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_text_behind_a_character() {
+    let folder = Folder::exported("talk-stop");
+    stops(endless(&folder, &[]));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs QEMU"]
+fn an_emulator_outlives_ctrl_c_and_not_the_program() {
+    let folder = Folder::exported("talk-emulator");
+    stops(endless(&folder, &["--emulate", "qemu"]));
+    let mut talk = endless(&folder, &["--emulate", "qemu"]);
+    let children = format!("/proc/{0}/task/{0}/children", talk.id());
+    let children = std::fs::read_to_string(children).unwrap();
+    let name = |child: &str| std::fs::read_to_string(format!("/proc/{child}/comm"));
+    let emulator = children
+        .split_whitespace()
+        .find(|child| name(child).is_ok_and(|name| name.starts_with("qemu")))
+        .unwrap();
+    signal("-KILL", &talk.id().to_string());
+    talk.wait().unwrap();
+    let stat = format!("/proc/{emulator}/stat");
+    // gone, or dead and not yet taken note of
+    let alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+    for _ in 0..1_000 {
+        if !alive() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    signal("-KILL", emulator);
+    panic!("QEMU is left behind");
 }

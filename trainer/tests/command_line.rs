@@ -192,13 +192,19 @@ fn an_imported_run_is_scored_and_not_taken_for_a_training() {
     let output = trainer(&dir, &["--resume", "one", "--device", "cpu"]);
     let said = text(&output);
     assert!(
-        said.contains("truncated") && said.contains("--init one"),
+        said.contains("truncated") && said.ends_with("--init one\n"),
         "{said}"
     );
+    // one way out is enough
+    assert!(!said.contains("copy it again"), "{said}");
     std::fs::write(&last, whole).unwrap();
     let own = [&run[..], &["own"]].concat();
     let cases: &[(&[&str], &str)] = &[
         (&["--resume", "own"], "is an imported run"),
+        (
+            &["seq2seq", "--resume", "one"],
+            "is a run of a GPT, not of seq2seq; continue it with `trainer --resume one`",
+        ),
         (&["compare", "one", "own"], "is an imported run"),
         (&["report", "own"], "is an imported run"),
         (&own, "run own exists"),
@@ -390,4 +396,24 @@ fn bad_input_is_answered_with_what_to_do() {
         assert!(said.contains(expected), "{args:?}: {said}");
         assert!(!said.contains("panicked"), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn a_training_outlives_whoever_reads_what_it_says() {
+    let dir = common::scratch("reader-gone");
+    let data = dir.join("words.txt");
+    std::fs::write(&data, common::corpus().text).unwrap();
+    let data = data.to_str().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_trainer"))
+        .env("CHAPBOOK_RUNS", &dir)
+        .args(["test", "--data", data, "--device", "cpu", "--name", "on"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // as `| head` does
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(dir.join("on").join(gpt::report::FILE).is_file());
 }

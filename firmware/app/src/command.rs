@@ -116,7 +116,7 @@ impl Command {
         };
         match name {
             "/temp" => value
-                .optional("0 or a positive number such as 0.8", number)
+                .optional("0 to 9999999 in up to 7 digits", number)
                 .map(Self::Temperature),
             "/topk" => value
                 .optional("a whole number up to 65535, or off", off_or(0, parse))
@@ -292,7 +292,7 @@ mod tests {
         let error = |line| std::format!("{}", Command::parse(line).unwrap_err());
         assert_eq!(
             error("/temp hot"),
-            "/temp takes 0 or a positive number such as 0.8, found \"hot\""
+            "/temp takes 0 to 9999999 in up to 7 digits, found \"hot\""
         );
         assert_eq!(
             error("/len 0"),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use checkpoint::{Board, blob};
+use checkpoint::{Board, blob, read_bounded, runs};
 use clap::Parser;
 use runtime::{Layout, Model};
-use tools::{input, uf2};
+use tools::{input, paths, uf2};
 
 /// Prepares a model to be flashed beside a board's firmware, which stays as it is
 #[derive(Parser)]
@@ -18,13 +18,16 @@ struct Arguments {
     board: String,
     /// The blob; firmware/model/model.bin if left out, or else the committed pocket.bin
     blob: Option<PathBuf>,
-    /// Where to write; BOARD-model.bin in the current folder if left out
+    /// Where to write; target/flash-model/BOARD-model.bin at the top of the repository if left out
     #[arg(short, long)]
     output: Option<PathBuf>,
     /// Also turns an ELF file of firmware into the UF2 file beside it, for a Pico without a probe
     #[arg(long, value_name = "FILE")]
     elf: Option<PathBuf>,
 }
+
+/// Largest firmware that is read, its debugging information included.
+const ELF_BYTES: u64 = 1 << 28;
 
 fn main() -> ExitCode {
     tools::exit_code(run(&Arguments::parse()))
@@ -49,21 +52,21 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let firmware = elf.map(|elf| Ok::<_, anyhow::Error>((elf, firmware(board, at, elf)?)));
     let firmware = firmware.transpose()?;
 
-    let output = arguments
-        .output
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(format!("{}-model.bin", board.name)));
+    let output = match &arguments.output {
+        Some(output) => output.clone(),
+        None => own_output(board)?,
+    };
     write(&output, &bytes)?;
     if let Some(chip) = board.probe_chip {
         println!(
             "with a probe: probe-rs download --chip {chip} --binary-format bin --base-address \
              {at:#010x} --restore-unwritten {}",
-            output.display()
+            paths::display(&output)
         );
     } else {
         println!(
             "in QEMU: -device loader,file={},addr={at:#010x},force-raw=on",
-            output.display()
+            paths::display(&output)
         );
     }
     if let Some(family) = board.uf2_family {
@@ -71,7 +74,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         write(&file, &uf2::encode(family, &[(at, bytes.to_vec())]))?;
         println!(
             "without one: hold BOOTSEL while plugging in, then copy {} to the drive",
-            file.display()
+            paths::display(&file)
         );
     }
     if let Some((elf, uf2)) = firmware {
@@ -82,12 +85,20 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns where the files of a board go unless told otherwise: where git does not look.
+fn own_output(board: &Board) -> anyhow::Result<PathBuf> {
+    let folder = runs::repository().join("target/flash-model");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder.join(format!("{}-model.bin", board.name)))
+}
+
 /// Returns the UF2 file of an ELF file.
 fn firmware(board: &Board, model_at: u32, elf: &Path) -> anyhow::Result<Vec<u8>> {
     let Some(family) = board.uf2_family else {
         bail!("{} takes no UF2 files; flash it with a probe", board.name);
     };
-    let bytes = fs::read(elf).with_context(|| format!("cannot read {}", elf.display()))?;
+    let bytes =
+        read_bounded(elf, ELF_BYTES).with_context(|| format!("cannot read {}", elf.display()))?;
     let flash_start = model_at & 0xff00_0000;
     let flash = flash_start..flash_start + board.flash_len as u32;
     let parts = uf2::flash_parts(&bytes, flash)
@@ -104,6 +115,6 @@ fn firmware(board: &Board, model_at: u32, elf: &Path) -> anyhow::Result<Vec<u8>>
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    println!("{} ({} bytes)", path.display(), bytes.len());
+    println!("{} ({} bytes)", paths::display(path), bytes.len());
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! `import`: a checkpoint of another program becomes one of this.
 
-use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use checkpoint::{Checkpoint, runs};
+use checkpoint::{Checkpoint, read_bounded, runs};
 use clap::Parser;
 use import::{description, llama2c, nanogpt, tokenizer};
 use tools::{paths, report, whole};
@@ -33,6 +32,9 @@ struct Arguments {
     #[arg(long)]
     name: Option<String>,
 }
+
+/// Largest file that is read: four bytes for each that a blob can have.
+const MAX_BYTES: u64 = 4 << 32;
 
 fn main() -> ExitCode {
     tools::exit_code(run(&Arguments::parse(), &mut stdout().lock()))
@@ -111,5 +113,5 @@ fn read(arguments: &Arguments, name: &str) -> anyhow::Result<Checkpoint> {
 }
 
 fn contents(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    read_bounded(path, MAX_BYTES).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -71,6 +71,12 @@ fn print_file(out: &mut dyn Write, path: &Path, bytes: &[u8]) -> anyhow::Result<
         word(20)
     );
     report::line(out, "prelude", &prelude)?;
+    let surplus = len.saturating_sub(word(20).into());
+    if surplus > 0 {
+        let about =
+            format!("{surplus} bytes behind the blob, which are no part of it and are not read");
+        report::line(out, "warning", &about)?;
+    }
     Ok(())
 }
 

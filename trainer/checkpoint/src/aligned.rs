@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
-use runtime::format::MAGIC;
+use runtime::format::{MAGIC, PRELUDE_LEN};
 
 /// Bytes that tell what a file is.
 const HEAD: u64 = 4_096;
@@ -37,7 +37,8 @@ impl AlignedBytes {
         Ok(Self::from(std::fs::read(path)?.as_slice()))
     }
 
-    /// Reads a blob; of a file that is none only its start, which tells that, however long it is.
+    /// Reads a blob, without what may follow it; of a file that is none only its start, which tells
+    /// that, however long it is.
     ///
     /// # Errors
     ///
@@ -46,8 +47,15 @@ impl AlignedBytes {
         let mut file = File::open(path)?;
         let mut bytes = Vec::new();
         Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes)?;
-        if bytes.starts_with(&MAGIC) {
-            file.read_to_end(&mut bytes)?;
+        if bytes.starts_with(&MAGIC)
+            && let Some(&total_len) = bytes
+                .get(PRELUDE_LEN - 4..)
+                .and_then(|end| end.first_chunk())
+        {
+            let total_len = u32::from_le_bytes(total_len) as usize;
+            let rest = total_len.saturating_sub(bytes.len());
+            file.take(rest as u64).read_to_end(&mut bytes)?;
+            bytes.truncate(total_len.max(PRELUDE_LEN));
         }
         Ok(Self::from(bytes.as_slice()))
     }

@@ -4,6 +4,8 @@
 //! (postcard), CRC-32 of everything before it. A reader thus tells a file that was cut from one
 //! that was damaged, and both from one that a later program wrote.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use runtime::crc32;
@@ -14,6 +16,8 @@ use crate::durable::write_durably;
 use crate::file::{FileError, FormatError, NamedTensor};
 
 const MAGIC_LEN: usize = 8;
+/// What the magic of every kind begins with.
+const MAGIC_START: &[u8] = b"CHAP";
 const PRELUDE_LEN: usize = MAGIC_LEN + 4 + 8;
 const CRC_LEN: usize = 4;
 
@@ -59,7 +63,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
         return Err(FormatError::Truncated { expected, found });
     }
     if found > expected {
-        return Err(FormatError::TooLong { expected, found });
+        return Err(FormatError::TooLong { expected });
     }
     let (covered, crc) = bytes.split_at(bytes.len() - CRC_LEN);
     let expected = u32::from_le_bytes(array(crc));
@@ -106,7 +110,7 @@ pub(crate) fn load<T>(
     path: &Path,
     from_bytes: impl FnOnce(&[u8]) -> Result<T, FormatError>,
 ) -> Result<T, FileError> {
-    let bytes = std::fs::read(path).map_err(|source| FileError::Io {
+    let bytes = read(path).map_err(|source| FileError::Io {
         path: path.to_path_buf(),
         source,
     })?;
@@ -114,6 +118,22 @@ pub(crate) fn load<T>(
         path: path.to_path_buf(),
         source,
     })
+}
+
+/// Reads a framed file; of one without a frame only its start, which tells that, however long it is.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    Read::by_ref(&mut file)
+        .take(PRELUDE_LEN as u64)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() == PRELUDE_LEN && bytes.starts_with(MAGIC_START) {
+        let body_len = u64::from_le_bytes(array(&bytes[PRELUDE_LEN - 8..]));
+        // one more, which tells a file that is too long
+        let rest = body_len.saturating_add(CRC_LEN as u64 + 1);
+        file.take(rest).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {

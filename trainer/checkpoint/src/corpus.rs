@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::bounded::read_bounded;
 use crate::tiny_shakespeare;
 use crate::vocabulary::{UnknownChar, Vocabulary};
 
 /// Most distinct characters that a corpus may have.
 pub const MAX_VOCAB: usize = 256;
+/// Longest text, in bytes: places in it are counted in `u32`.
+const MAX_BYTES: u64 = u32::MAX as u64;
 /// Characters that a message lists.
 const LISTED: usize = 12;
 
@@ -59,7 +62,7 @@ impl Corpus {
     ///
     /// A file that cannot be read, is empty or is not UTF-8.
     pub fn open(path: &Path) -> Result<Self, CorpusError> {
-        let bytes = std::fs::read(path).map_err(|error| CorpusError::Read {
+        let bytes = read_bounded(path, MAX_BYTES).map_err(|error| CorpusError::Read {
             path: path.to_path_buf(),
             reason: error.to_string(),
         })?;

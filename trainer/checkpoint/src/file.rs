@@ -277,8 +277,6 @@ pub enum FormatError {
     TooLong {
         /// Bytes that it should have.
         expected: u64,
-        /// Bytes found.
-        found: u64,
     },
     /// Another version of the file.
     Version {
@@ -309,45 +307,56 @@ pub enum FormatError {
     },
 }
 
+impl FormatError {
+    /// Returns what to do about it, for whoever has the folder of a run.
+    #[must_use]
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::NotACheckpoint => {
+                "expected last.ckpt or best.ckpt of a GPT's run, last.lesson or best.lesson of another's"
+            }
+            Self::Truncated { .. } | Self::TooLong { .. } | Self::Crc { .. } => {
+                "copy it again if it is a copy, or use the run's other checkpoint"
+            }
+            Self::Version { found } if *found > VERSION => "update this repository",
+            Self::Version { .. } => "use the program that wrote it",
+            Self::Vocabulary(_) => "train or import it again",
+            Self::Body(_) | Self::Config(_) | Self::Shape { .. } => "train again",
+        }
+    }
+}
+
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotACheckpoint => f.write_str(
                 "not a checkpoint of this kind: it does not start with \"CHAPCKPT\" for a GPT or \
-                 \"CHAPLESS\" for a model of the lesson; expected last.ckpt or best.ckpt of a GPT's \
-                 run, last.lesson or best.lesson of another's",
+                 \"CHAPLESS\" for a model of the lesson",
             ),
-            Self::Truncated { expected, found } => write!(
-                f,
-                "truncated: expected {expected} bytes, found {found}; copy it again, or use the \
-                 run's other checkpoint"
-            ),
-            Self::TooLong { expected, found } => write!(
-                f,
-                "damaged: expected {expected} bytes, found {found}; use the run's other checkpoint"
-            ),
+            Self::Truncated { expected, found } => {
+                write!(f, "truncated: expected {expected} bytes, found {found}")
+            }
+            Self::TooLong { expected } => {
+                write!(f, "damaged: expected {expected} bytes, found more")
+            }
             Self::Version { found } if *found > VERSION => write!(
                 f,
-                "written by a later program: expected version {VERSION}, found {found}; update \
-                 this repository"
+                "written by a later program: expected version {VERSION}, found {found}"
             ),
             Self::Version { found } => write!(
                 f,
-                "of an unsupported version: expected {VERSION}, found {found}; use the program \
-                 that wrote it"
+                "of an unsupported version: expected {VERSION}, found {found}"
             ),
             Self::Crc { expected, found } => write!(
                 f,
-                "damaged: expected CRC-32 {expected:08x}, found {found:08x}; use the run's other \
-                 checkpoint"
+                "damaged: expected CRC-32 {expected:08x}, found {found:08x}"
             ),
             Self::Body(error) => write!(f, "the body does not decode: {error}"),
             Self::Config(error) => write!(f, "describes no valid model: {error}"),
-            Self::Vocabulary(error) => write!(f, "{error}; train or import it again"),
-            Self::Shape { name, shape, found } => write!(
-                f,
-                "tensor {name} of shape {shape:?} has {found} elements; train again"
-            ),
+            Self::Vocabulary(error) => error.fmt(f),
+            Self::Shape { name, shape, found } => {
+                write!(f, "tensor {name} of shape {shape:?} has {found} elements")
+            }
         }
     }
 }
@@ -378,7 +387,12 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { path, source } => write!(f, "checkpoint {}: {source}", path.display()),
-            Self::Format { path, source } => write!(f, "checkpoint {}: {source}", path.display()),
+            Self::Format { path, source } => write!(
+                f,
+                "checkpoint {}: {source}; {}",
+                path.display(),
+                source.remedy()
+            ),
         }
     }
 }

@@ -19,6 +19,7 @@
 mod aligned;
 pub mod blob;
 pub mod boards;
+mod bounded;
 pub mod byte_pair;
 mod container;
 pub mod corpus;
@@ -40,6 +41,7 @@ pub mod vocabulary;
 pub use aligned::AlignedBytes;
 pub use blob::{Blob, BlobError};
 pub use boards::{BOARDS, Board, BoardError};
+pub use bounded::read_bounded;
 pub use corpus::{Corpus, CorpusError, Split};
 pub use durable::write_durably;
 pub use file::{Checkpoint, ContextError, FileError, FormatError, NamedTensor};

@@ -147,3 +147,10 @@ fn characters_that_a_vocabulary_lacks_are_counted() {
         "{text}"
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn a_text_without_an_end_is_refused() {
+    let error = Corpus::from_file(std::path::Path::new("/dev/zero")).unwrap_err();
+    assert!(error.to_string().contains("a device; expected a file"));
+}

@@ -115,6 +115,21 @@ fn damage_is_told_apart() {
     assert!(told(&later).to_string().contains("later program"));
     assert!(matches!(told(&damaged), FormatError::Crc { .. }));
     assert_eq!(told(b"CHAPBOOK"), FormatError::NotACheckpoint);
+    // so it is where a file is read, which is not read further than its own length says
+    let path = scratch("longer.ckpt");
+    std::fs::write(&path, &longer).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(1 << 42).unwrap();
+    let error = Checkpoint::load(&path).unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(
+        error,
+        FileError::Format {
+            source: FormatError::TooLong { .. },
+            ..
+        }
+    ));
+    assert!(error.to_string().contains("the run's other checkpoint"));
 }
 
 #[test]

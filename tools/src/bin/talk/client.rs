@@ -10,6 +10,7 @@ use app::frames::{
 };
 use app::prompt::unescape;
 use parity::emulators::Chat;
+use tools::Interrupted;
 
 use crate::board::{self, Line};
 use crate::{Arguments, interrupts};
@@ -37,6 +38,16 @@ pub(crate) struct Made {
     pub(crate) text: String,
     pub(crate) hash: u64,
     pub(crate) end: End,
+}
+
+impl Made {
+    /// Returns an error if Ctrl-C has cancelled it.
+    pub(crate) fn whole(&self) -> Result<()> {
+        match self.end {
+            End::Complete => Ok(()),
+            End::Cancelled => Err(Interrupted.into()),
+        }
+    }
 }
 
 impl Client {
@@ -251,5 +262,6 @@ pub(crate) fn print(arguments: &Arguments, line: &str) -> Result<()> {
         write!(out, "\n(stopped)")?;
     }
     writeln!(out, "\n(logits hash {:016x})", made.hash)?;
-    client.close()
+    client.close()?;
+    made.whole()
 }

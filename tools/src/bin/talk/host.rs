@@ -1,17 +1,18 @@
 //! One prompt on this machine, with the hash of its logits.
 
 use std::io::{Write, stdout};
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use app::generate::{Generation, Progress};
 use app::line::LINE_BYTES;
 use app::prompt;
 use runtime::{Decoder, Model, Session, Vocab};
-use tools::input;
+use tools::{Interrupted, input};
 
-use crate::Arguments;
+use crate::{Arguments, interrupts};
 
-/// Prints the text that follows the prompt, token by token.
+/// Prints the text that follows the prompt, token by token; Ctrl-C stops it between two.
 pub(crate) fn run(arguments: &Arguments, prompt: &str) -> anyhow::Result<()> {
     let (path, bytes) = input::blob(arguments.blob.as_deref())?;
     let model = Model::from_bytes(&bytes).with_context(|| path.display().to_string())?;
@@ -37,7 +38,9 @@ pub(crate) fn run(arguments: &Arguments, prompt: &str) -> anyhow::Result<()> {
     }
     let mut decoder = Decoder::after(model.vocab(), tokens);
     let mut generation = Generation::new(&mut session, tokens, request)?;
-    loop {
+    let interrupted = interrupts()?;
+    let mut stopped = false;
+    while !stopped {
         match generation.advance()? {
             Progress::Working => {}
             Progress::Token(token) => {
@@ -49,7 +52,14 @@ pub(crate) fn run(arguments: &Arguments, prompt: &str) -> anyhow::Result<()> {
             }
             Progress::Done => break,
         }
+        stopped = interrupted.load(Ordering::Relaxed);
+    }
+    if stopped {
+        write!(out, "\n(stopped)")?;
     }
     writeln!(out, "\n(logits hash {:016x})", generation.hash())?;
+    if stopped {
+        return Err(Interrupted.into());
+    }
     Ok(())
 }

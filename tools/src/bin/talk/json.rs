@@ -21,15 +21,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Ok(out.flush()?)
     };
     let (mut client, _) = Client::open(arguments, &mut print)?;
+    let mut whole = Ok(());
     if let Some(prompt) = &arguments.prompt {
-        client.tell(prompt, &interrupted, &mut print)?;
+        whole = client.tell(prompt, &interrupted, &mut print)?.whole();
     } else {
-        for line in stdin().lock().lines() {
-            client.tell(&line?, &interrupted, &mut print)?;
+        let mut lines = stdin().lock().lines();
+        while let (Ok(()), Some(line)) = (&whole, lines.next()) {
+            whole = client.tell(&line?, &interrupted, &mut print)?.whole();
         }
     }
     client.ask(Request::Stats, &mut print)?;
-    client.close()
+    client.close()?;
+    whole
 }
 
 /// Returns the number that is written as `value` is, without the digits that `f32` does not have.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
+use checkpoint::read_bounded;
 use clap::Parser;
 use parity::emulators::script;
 
@@ -53,6 +54,9 @@ struct Arguments {
     options: Options,
 }
 
+/// Longest script, in bytes.
+const SCRIPT_BYTES: u64 = 1 << 20;
+
 fn main() -> ExitCode {
     tools::exit_code(run(&Arguments::parse()))
 }
@@ -60,7 +64,8 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let far = arguments.port.is_some() || arguments.emulate.is_some();
     if let Some(path) = &arguments.script {
-        let script = std::fs::read_to_string(path)
+        let script = read_bounded(path, SCRIPT_BYTES)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other))
             .with_context(|| format!("cannot read {}", path.display()))?;
         let mut chat = board::at_prompt(arguments)?;
         for line in arguments.options.commands() {

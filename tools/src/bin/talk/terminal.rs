@@ -12,6 +12,7 @@ use app::line::{Edit, LineEditor};
 use parity::emulators::{Chat, PROMPT};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
+use tools::Interrupted;
 
 use crate::{Arguments, board, interrupts};
 
@@ -105,7 +106,7 @@ impl Talk {
         for byte in stdin().lock().bytes() {
             self.feed(byte?)?;
             if self.interrupted.load(Ordering::Relaxed) {
-                return Ok(());
+                return Err(Interrupted.into());
             }
         }
         if self.editor.line().is_empty() && self.editor.dropped().is_empty() {

@@ -1,7 +1,11 @@
 //! What a run starts from: a preset, another run, or itself at its last step.
 
-use anyhow::{Context, Result, bail};
-use checkpoint::{Board, Checkpoint, Corpus, Origin, Vocabulary, blob, runs};
+use std::path::Path;
+
+use anyhow::{Context, Error, Result, anyhow, bail};
+use checkpoint::{
+    Board, Checkpoint, Corpus, FileError, FormatError, Origin, Vocabulary, blob, runs,
+};
 use runtime::Config;
 use serde_json::Value;
 
@@ -194,6 +198,26 @@ pub fn new_name(asked: Option<&str>, kind: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
+/// Says why a run cannot go on, with the one way that is left.
+fn spoilt(dir: &Path, error: FileError) -> Error {
+    let FileError::Format { path, source } = error else {
+        return error.into();
+    };
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let way = match &source {
+        FormatError::Version { .. } => source.remedy().to_owned(),
+        _ if Checkpoint::load(&dir.join(runs::BEST)).is_ok() => format!(
+            "its {} is whole: start a new run there with --init {name}",
+            runs::BEST
+        ),
+        _ => "train it again".to_owned(),
+    };
+    anyhow!(
+        "run {name} cannot be continued: {}: {source}; {way}",
+        path.display()
+    )
+}
+
 fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
     if let Some((field, _)) = args.overrides.first() {
         bail!(
@@ -215,18 +239,8 @@ fn resumed(args: &TrainArgs, run: &str) -> Result<Plan> {
         "" => runs::newest(&[runs::LAST])?,
         run => run_dir(Some(run))?,
     };
-    let from = Checkpoint::load(&trained(&dir, runs::LAST)?).with_context(|| {
-        let best = Checkpoint::load(&dir.join(runs::BEST)).is_ok();
-        let name = dir.file_name().unwrap_or_default().to_string_lossy();
-        match best {
-            true => format!(
-                "run {name} cannot be continued; its {} is whole, so a new run can start there with \
-                 --init {name}",
-                runs::BEST
-            ),
-            false => format!("run {name} cannot be continued; train it again"),
-        }
-    })?;
+    let last = trained(&dir, runs::LAST)?;
+    let from = Checkpoint::load(&last).map_err(|error| spoilt(&dir, error))?;
     let (name, sha256) = (&from.corpus_name, &from.corpus_sha256);
     let corpus = Corpus::of_run(args.data.as_deref(), name, sha256)?;
     let settings = Settings::from_json(&from.settings)?;
