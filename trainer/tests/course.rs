@@ -23,7 +23,7 @@ use gpt::tables::Tables;
 use gpt::{init, optimizer, params, training};
 use lesson::attention::{Attention, merge_heads, split_heads};
 use lesson::char_lm::Family;
-use lesson::embedding::{BOS, PAD};
+use lesson::embedding::{BOS, PAD, TokenEmbedding};
 use lesson::layers::{EncoderLayer, NormOrder, Width};
 use lesson::mask::Mask;
 use lesson::rnn::{Cell, RnnShape};
@@ -87,6 +87,16 @@ const SHAPE: Shape = Shape {
 
 #[test]
 fn padding_idx_keeps_the_gradient_of_its_row_at_zero() {
+    // the embedding alone, whose padding nothing behind it hides
+    let embedding = filled(TokenEmbedding::<Train>::new(11, WIDTH.d_model, &D));
+    let out = embedding.forward(tokens(&[&[5, PAD, 6, PAD]]));
+    let grads = (out.clone() * out).sum().backward();
+    let grad = flat(embedding.weight.val().grad(&grads).unwrap());
+    let (padding, rest) = grad.split_at(WIDTH.d_model);
+    assert!(padding.iter().all(|&g| g == 0.0), "{padding:?}");
+    assert!(rest.iter().any(|&g| g != 0.0));
+
+    // and the whole model, whose head has the same matrix
     let model = filled(Seq2Seq::<Train>::new(&SHAPE, &D));
     let sources = tokens(&[&[5, 6, 7, PAD], &[4, PAD, PAD, PAD]]);
     let memory = model.encode(sources, &[3, 1], None);
