@@ -25,7 +25,7 @@ struct Arguments {
     /// Heads of a nanoGPT model in safetensors
     #[arg(long, value_name = "N", value_parser = whole::<u16>)]
     n_head: Option<u16>,
-    /// The description of a safetensors file; FILE with .json at its end if left out
+    /// The description of a safetensors file; FILE with .json instead of its ending if left out
     #[arg(long, value_name = "FILE")]
     description: Option<PathBuf>,
     /// Name of the run; that of the file if left out

@@ -152,7 +152,7 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
                 chip.board,
                 chip.divider,
                 cycles / 1e6,
-                chip.hz / cycles
+                (chip.hz / cycles).floor()
             )?;
         }
         let cycles = work.matrix + work.other;
@@ -161,7 +161,7 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
             "| `{}` | | without waits | 1 | {:.2} M | {:.0} |",
             chip.board,
             cycles / 1e6,
-            chip.hz / cycles
+            (chip.hz / cycles).floor()
         )?;
     }
     Ok(())

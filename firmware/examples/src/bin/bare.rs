@@ -5,7 +5,7 @@
 
 use cortex_m_semihosting::{debug, hprint};
 use examples as _;
-use panic_halt as _;
+use panic_semihosting as _;
 use runtime::{Model, Sampler, Session, Settings};
 use static_cell::ConstStaticCell;
 

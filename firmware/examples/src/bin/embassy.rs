@@ -9,7 +9,7 @@ use cortex_m_semihosting::{debug, hprint, hprintln};
 use embassy_executor::Spawner;
 use embassy_futures::yield_now;
 use examples as _;
-use panic_halt as _;
+use panic_semihosting as _;
 use runtime::{Model, Sampler, Session, Settings};
 use static_cell::ConstStaticCell;
 

@@ -3,7 +3,7 @@
 #![no_std]
 #![no_main]
 
-use panic_halt as _;
+use panic_semihosting as _;
 
 #[rtic::app(device = examples, peripherals = false, dispatchers = [UART0_TX])]
 mod app {
