@@ -9,11 +9,13 @@ use checkpoint::BOARDS;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use gpt::bench::BenchArgs;
 use gpt::presets::{PRESETS, TUNING, TUNING_TOKENS};
-use gpt::request::{CompareArgs, EvalArgs, Protocol, ReportArgs, SampleArgs, TrainArgs};
+use gpt::request::{
+    AttentionArgs, CompareArgs, EvalArgs, Protocol, ReportArgs, SampleArgs, TrainArgs,
+};
 use gpt::settings::{FIELDS, Fields, flag};
 use lesson::{recurrent, translator};
 
-use crate::models;
+use crate::{models, reports};
 
 /// Presets that `bench` measures unless others are named.
 const BENCH_PRESETS: [&str; 3] = ["lesson", "small", "nanogpt-cpu"];
@@ -31,6 +33,8 @@ pub(crate) enum Action {
     Bench(BenchArgs),
     /// Sets runs beside each other.
     Compare(CompareArgs),
+    /// Draws what heads look at.
+    Attention(AttentionArgs),
     /// Writes the report of a run.
     Report(ReportArgs),
     /// Trains the encoder-decoder.
@@ -108,54 +112,10 @@ pub(crate) fn command() -> Command {
         .subcommand(models::study())
         .subcommand(eval)
         .subcommand(sample)
-        .subcommand(compare_args())
-        .subcommand(report_args())
+        .subcommand(reports::compare())
+        .subcommand(reports::attention())
+        .subcommand(reports::report())
         .subcommand(bench_args())
-}
-
-fn compare_args() -> Command {
-    Command::new("compare")
-        .about("Sets runs beside each other: a table, and their curves as SVG")
-        .arg(
-            Arg::new("run")
-                .value_name("RUN")
-                .num_args(1..)
-                .required(true)
-                .help("Run folders or their names"),
-        )
-        .arg(path_arg(
-            "svg",
-            "FILE",
-            "Where the curves go [default: compare.svg beside the runs]",
-        ))
-        .arg(
-            Arg::new("within")
-                .long("within")
-                .value_name("NATS")
-                .value_parser(value_parser!(f64))
-                .allow_negative_numbers(true)
-                .help("Fails if a training loss is further from the first run's at the same step"),
-        )
-}
-
-fn report_args() -> Command {
-    Command::new("report")
-        .about("Writes report.html of a run: curves, samples, attention, quantisation")
-        .arg(
-            Arg::new("run")
-                .value_name("RUN")
-                .help("Run folder or its name [default: the newest]"),
-        )
-        .arg(path_arg(
-            "data",
-            "FILE",
-            "Text that the run was trained on [default: where it was then]",
-        ))
-        .arg(
-            Arg::new("prompt")
-                .long("prompt")
-                .help("Text of the attention maps; \\n is a newline [default: the start of val]"),
-        )
 }
 
 fn bench_args() -> Command {
@@ -211,7 +171,7 @@ pub(crate) fn count(name: &'static str) -> Arg {
 }
 
 /// Reads a whole number of at least `low`.
-fn whole<T: FromStr + PartialOrd + Display>(text: &str, low: T) -> Result<T, String> {
+pub(crate) fn whole<T: FromStr + PartialOrd + Display>(text: &str, low: T) -> Result<T, String> {
     match text.parse() {
         Ok(number) if number >= low => Ok(number),
         _ => Err(format!("expected a whole number of at least {low}")),
@@ -232,7 +192,7 @@ fn device_arg(default: &'static str) -> Arg {
         .help("auto, cpu or cuda")
 }
 
-fn path_arg(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub(crate) fn path_arg(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
         .value_name(value)
@@ -395,6 +355,13 @@ pub(crate) fn action(matches: &ArgMatches) -> anyhow::Result<Action> {
                 .collect(),
             svg: matches.get_one("svg").cloned(),
             within: matches.get_one("within").copied(),
+        }),
+        Some(("attention", matches)) => Action::Attention(AttentionArgs {
+            run: text(matches, "run"),
+            prompt: text(matches, "prompt").map(|prompt| prompt.replace("\\n", "\n")),
+            layer: matches.get_one("layer").copied(),
+            head: matches.get_one("head").copied(),
+            svg: matches.get_one("svg").cloned(),
         }),
         Some(("report", matches)) => Action::Report(ReportArgs {
             run: text(matches, "run"),

@@ -11,6 +11,7 @@ use gpt::run::{self, Plan};
 
 mod cli;
 mod models;
+mod reports;
 
 /// burn allocates every intermediate tensor anew; the system's allocator gives pages back to the
 /// kernel in between and has them zeroed again.
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Action::Sample(args) => run::sample(&args),
         Action::Bench(args) => bench(&args),
         Action::Compare(args) => gpt::compare::compare(&args),
+        Action::Attention(args) => gpt::attention::draw(&args),
         Action::Report(args) => gpt::report::report(&args),
         Action::Seq2Seq(args) => lesson::translator::train::<Flex>(&args, cpu()),
         Action::Rnn(args) => lesson::recurrent::train::<Flex>(&args, cpu()),

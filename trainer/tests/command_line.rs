@@ -140,6 +140,27 @@ fn runs_are_compared_and_reported() {
     let output = trainer(&dir, &["report", "one", "--prompt", "zebra"]);
     assert!(!output.status.success());
 
+    let svg = dir.join("one").join(gpt::attention::FILE);
+    let draw = |rest: &[&str]| trainer(&dir, &[&["attention", "one"], rest].concat());
+    for (rest, drawn) in [
+        (&["--prompt", "to be or"][..], 4),
+        (&["--prompt", "to be or", "--layer", "1"], 2),
+        (&["--prompt", "to be or", "--layer", "1", "--head", "0"], 1),
+    ] {
+        let output = draw(rest);
+        assert!(output.status.success(), "{}", text(&output));
+        let svg = std::fs::read_to_string(&svg).unwrap();
+        assert_eq!(svg.matches("layer ").count(), drawn);
+        assert!(svg.contains("layer 1, head 0"), "{rest:?}");
+    }
+    let output = draw(&["--prompt", "to be or", "--head", "2"]);
+    assert!(!output.status.success());
+    let said = text(&output);
+    assert!(
+        said.contains("no head 2; the model has heads 0 to 1"),
+        "{said}"
+    );
+
     // the text moves away
     let moved = dir.join("moved.txt");
     std::fs::rename(data, &moved).unwrap();

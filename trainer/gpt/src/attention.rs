@@ -1,14 +1,22 @@
 //! Attention maps: what every head looks at, as SVG.
 
-use anyhow::{Result, bail};
+use std::fs;
+use std::ops::Range;
+
+use anyhow::{Context, Result, bail};
 use burn::tensor::{Tensor, TensorData};
 use burn_flex::{Flex, FlexDevice};
-use checkpoint::Checkpoint;
+use checkpoint::{Checkpoint, runs};
 
 use crate::evaluation::host;
 use crate::model::Gpt;
+use crate::request::AttentionArgs;
+use crate::run::{run_dir, trained};
 use crate::tables::Tables;
-use crate::{optimizer, params, training};
+use crate::{optimizer, params, sample, training};
+
+/// Name of the drawing in the folder of its run.
+pub const FILE: &str = "attention.svg";
 
 /// Longest prompt that is drawn; the number of squares grows with its square.
 pub const MAX_PROMPT: usize = 48;
@@ -31,6 +39,42 @@ pub struct Maps {
 /// Shares of one head, `[len, len]` row-major: row `query` says how it divides its attention among
 /// the keys; rows sum to 1.
 pub type Map = Vec<f32>;
+
+/// Draws the maps of a run that has a checkpoint: of all heads, or of one layer, one head.
+///
+/// # Errors
+///
+/// A missing run, a prompt that the model cannot read, a layer or head that it does not have, or a file
+/// that cannot be written.
+pub fn draw(args: &AttentionArgs) -> Result<()> {
+    let dir = run_dir(args.run.as_deref())?;
+    trained(&dir, runs::METRICS)?;
+    let best = Checkpoint::load(&runs::best_checkpoint(&dir)?)?;
+    let layers = chosen(args.layer, best.config.n_layer, "layer")?;
+    let heads = chosen(args.head, best.config.n_head, "head")?;
+    let prompt = match &args.prompt {
+        Some(prompt) => prompt.clone(),
+        None => sample::known(sample::PROMPT, &best.vocabulary()?),
+    };
+    let svg = maps(&best, &prompt)?.draw(layers, heads);
+    let path = args.svg.clone().unwrap_or_else(|| dir.join(FILE));
+    fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+    crate::say!("wrote {}", path.display());
+    Ok(())
+}
+
+/// Returns the one that is asked for, or all.
+fn chosen(one: Option<usize>, n: impl Into<usize>, what: &str) -> Result<Range<usize>> {
+    let n = n.into();
+    match one {
+        None => Ok(0..n),
+        Some(one) if one < n => Ok(one..one + 1),
+        Some(one) => bail!(
+            "there is no {what} {one}; the model has {what}s 0 to {}",
+            n.saturating_sub(1)
+        ),
+    }
+}
 
 /// Computes the maps of a checkpoint's deployed float weights.
 ///
@@ -70,25 +114,33 @@ pub fn maps(from: &Checkpoint, prompt: &str) -> Result<Maps> {
 }
 
 impl Maps {
-    /// Draws all maps: a row per layer, a column per head.
+    /// Draws all maps, see [`draw`](Self::draw).
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        let n_head = self.layers.iter().map(Vec::len).max().unwrap_or(0);
+        self.draw(0..self.layers.len(), 0..n_head)
+    }
+
+    /// Draws the maps of these layers and heads: a row per layer, a column per head.
     ///
     /// Queries go down, keys to the right; the darker a square, the larger the share.
     #[must_use]
-    pub fn to_svg(&self) -> String {
-        let len = self.labels.len();
-        let cell = MARGIN + len * SIDE + MARGIN;
-        let n_head = self.layers.iter().map(Vec::len).max().unwrap_or(0);
-        let (width, height) = (n_head * cell, self.layers.len() * cell);
+    pub fn draw(&self, layers: Range<usize>, heads: Range<usize>) -> String {
+        let cell = MARGIN + self.labels.len() * SIDE + MARGIN;
+        let (width, height) = (heads.len() * cell, layers.len() * cell);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\" font-family=\"monospace\" font-size=\"8\">\n"
         );
-        for (layer, heads) in self.layers.iter().enumerate() {
-            for (head, map) in heads.iter().enumerate() {
+        for (row, layer) in layers.enumerate() {
+            for (col, head) in heads.clone().enumerate() {
+                let Some(map) = self.layers.get(layer).and_then(|heads| heads.get(head)) else {
+                    continue;
+                };
                 svg += &format!(
                     "<g transform=\"translate({},{})\">\n",
-                    head * cell,
-                    layer * cell
+                    col * cell,
+                    row * cell
                 );
                 svg += &self.head(layer, head, map);
                 svg += "</g>\n";

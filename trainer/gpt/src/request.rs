@@ -97,3 +97,18 @@ pub struct ReportArgs {
     /// Prompt of the attention maps.
     pub prompt: Option<String>,
 }
+
+/// What `trainer attention` was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttentionArgs {
+    /// Run; `None` is the newest.
+    pub run: Option<String>,
+    /// Prompt; `None` is that of the samples of a training.
+    pub prompt: Option<String>,
+    /// Layer, counted from 0; `None` is all.
+    pub layer: Option<usize>,
+    /// Head, counted from 0; `None` is all.
+    pub head: Option<usize>,
+    /// Where the drawing goes; `None` is `attention.svg` in the folder of the run.
+    pub svg: Option<PathBuf>,
+}
