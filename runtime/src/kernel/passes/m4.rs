@@ -20,7 +20,15 @@ use crate::part::split;
 global_asm!(
     #[cfg(armv8m)]
     ".cpu cortex-m33",
-    include_str!("m4.s"),
+    include_str!("m4/macros.s"),
+    include_str!("m4/rescale.s"),
+    include_str!("m4/quantize.s"),
+    include_str!("m4/norm.s"),
+    include_str!("m4/attend.s"),
+    ".purgem chapbook_max",
+    ".purgem chapbook_note",
+    ".purgem chapbook_function",
+    ".text",
     options(raw)
 );
 
