@@ -11,7 +11,7 @@ fn rows_sum_to_one_and_see_nothing_ahead() {
         common::steps(&mut trainer, 3);
         let from = trainer.to_checkpoint("maps", false);
         let maps = attention::maps(&from, "to be or not").unwrap();
-        let len = maps.labels.len();
+        let len = maps.queries.len();
         assert_eq!(maps.layers.len(), usize::from(from.config.n_layer));
         for head in maps.layers.iter().flatten() {
             assert_eq!(head.len(), len * len);

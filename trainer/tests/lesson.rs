@@ -37,6 +37,37 @@ fn model(norm: NormOrder) -> Seq2Seq<Flex> {
 }
 
 #[test]
+fn each_target_divides_its_attention_among_the_source_and_none_goes_to_padding() {
+    for norm in [NormOrder::Post, NormOrder::Pre] {
+        let model = model(norm);
+        let source = Rows::new(&[vec![5, 6], vec![7, 8, 9, 10, 3]], 0);
+        let target = Rows::new(&[vec![BOS, 3, 4], vec![BOS, 9, 8]], 0);
+        let memory = model.encode(source.tensor(0..2, &D), &source.lengths, None);
+        let look = |target: &Rows| model.look(target.tensor(0..2, &D), &target.lengths, &memory);
+        let layers = look(&target);
+        assert_eq!(layers.len(), 2);
+        for shares in &layers {
+            assert_eq!(shares.dims(), [2, 4, 3, 5]);
+            let flat = host(shares.clone().reshape([120]));
+            for (i, row) in flat.chunks(5).enumerate() {
+                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+                assert!(i >= 12 || row[2..] == [0.0; 3], "{row:?}");
+            }
+        }
+        // the second layer looks with what the first has made of the past
+        let other = Rows::new(&[vec![BOS, 3, 5], vec![BOS, 9, 7]], 0);
+        for (shares, changed) in layers.into_iter().zip(look(&other)) {
+            let cut = |shares: burn::tensor::Tensor<Flex, 4>, rows: std::ops::Range<usize>| {
+                let n = 2 * 4 * rows.len() * 5;
+                host(shares.slice([0..2, 0..4, rows, 0..5]).reshape([n]))
+            };
+            assert_eq!(cut(shares.clone(), 0..2), cut(changed.clone(), 0..2));
+            assert_ne!(cut(shares, 2..3), cut(changed, 2..3));
+        }
+    }
+}
+
+#[test]
 fn a_batch_of_one_equals_a_batch_of_many_under_padding() {
     for norm in [NormOrder::Post, NormOrder::Pre] {
         let model = model(norm);

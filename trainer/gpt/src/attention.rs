@@ -24,19 +24,23 @@ pub const MAX_PROMPT: usize = 48;
 const SIDE: usize = 9;
 /// Room for the characters beside a map.
 const MARGIN: usize = 14;
+/// Room for what stands below a map.
+const CAPTION: usize = 88;
 /// Shares below this are left white.
 const VISIBLE: f32 = 0.01;
 
 /// The maps of a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maps {
-    /// Tokens of the prompt as text.
-    pub labels: Vec<String>,
+    /// What each query stands for, as text: the tokens of the prompt.
+    pub queries: Vec<String>,
+    /// What each key stands for: the same, unless attention goes to another text.
+    pub keys: Vec<String>,
     /// Layers.
     pub layers: Vec<Vec<Map>>,
 }
 
-/// Shares of one head, `[len, len]` row-major: row `query` says how it divides its attention among
+/// Shares of one head, `[queries, keys]` row-major: row `query` says how it divides its attention among
 /// the keys; rows sum to 1.
 pub type Map = Vec<f32>;
 
@@ -107,8 +111,10 @@ pub fn maps(from: &Checkpoint, prompt: &str) -> Result<Maps> {
             flat.chunks(len * len).map(<[f32]>::to_vec).collect()
         })
         .collect();
+    let labels: Vec<String> = tokens.iter().map(|&token| vocab.decode(&[token])).collect();
     Ok(Maps {
-        labels: tokens.iter().map(|&token| vocab.decode(&[token])).collect(),
+        queries: labels.clone(),
+        keys: labels,
         layers,
     })
 }
@@ -126,8 +132,9 @@ impl Maps {
     /// Queries go down, keys to the right; the darker a square, the larger the share.
     #[must_use]
     pub fn draw(&self, layers: Range<usize>, heads: Range<usize>) -> String {
-        let cell = MARGIN + self.labels.len() * SIDE + MARGIN;
-        let (width, height) = (heads.len() * cell, layers.len() * cell);
+        let [across, down] = [&self.keys, &self.queries].map(|x| MARGIN + x.len() * SIDE + MARGIN);
+        let across = across.max(CAPTION);
+        let (width, height) = (heads.len() * across, layers.len() * down);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\" font-family=\"monospace\" font-size=\"8\">\n"
@@ -139,8 +146,8 @@ impl Maps {
                 };
                 svg += &format!(
                     "<g transform=\"translate({},{})\">\n",
-                    col * cell,
-                    row * cell
+                    col * across,
+                    row * down
                 );
                 svg += &self.head(layer, head, map);
                 svg += "</g>\n";
@@ -150,26 +157,25 @@ impl Maps {
     }
 
     fn head(&self, layer: usize, head: usize, map: &Map) -> String {
-        let len = self.labels.len();
-        let side = len * SIDE;
+        let [width, height] = [&self.keys, &self.queries].map(|x| x.len() * SIDE);
         let mut svg = format!(
             "<text x=\"{MARGIN}\" y=\"{}\" fill=\"#888\">layer {layer}, head {head}</text>\n\
-             <rect x=\"{MARGIN}\" y=\"{MARGIN}\" width=\"{side}\" height=\"{side}\" fill=\"none\" \
+             <rect x=\"{MARGIN}\" y=\"{MARGIN}\" width=\"{width}\" height=\"{height}\" fill=\"none\" \
              stroke=\"#ccc\"/>\n",
-            MARGIN + side + 10
+            MARGIN + height + 10
         );
-        for (i, label) in self.labels.iter().enumerate() {
+        let mut sign = |label: &str, x: usize, y: usize| {
             let char = label.chars().next().unwrap_or(char::REPLACEMENT_CHARACTER);
             let char = crate::html::escape(&visible(char).to_string());
-            let at = MARGIN + i * SIDE;
-            svg += &format!(
-                "<text x=\"{}\" y=\"{}\">{char}</text><text x=\"{}\" y=\"10\">{char}</text>\n",
-                4,
-                at + SIDE - 2,
-                at + 2
-            );
+            svg += &format!("<text x=\"{x}\" y=\"{y}\">{char}</text>\n");
+        };
+        for (i, label) in self.queries.iter().enumerate() {
+            sign(label, 4, MARGIN + i * SIDE + SIDE - 2);
         }
-        for (query, row) in map.chunks(len).enumerate() {
+        for (i, label) in self.keys.iter().enumerate() {
+            sign(label, MARGIN + i * SIDE + 2, 10);
+        }
+        for (query, row) in map.chunks(self.keys.len()).enumerate() {
             for (key, &share) in row
                 .iter()
                 .enumerate()

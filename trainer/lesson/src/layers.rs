@@ -161,10 +161,7 @@ impl<B: Backend> DecoderLayer<B> {
             ..dropout
         });
         let own = &self.own;
-        let site = (dropout, Site::AttentionOutput);
-        let x = residual(order, &own.attention_norm, x, site, |x| {
-            own.attention.forward(x.clone(), x, &sight.target, dropout)
-        });
+        let x = self.past(order, x, sight, dropout);
         let site = (second, Site::AttentionOutput);
         let x = residual(order, &self.cross_norm, x, site, |x| {
             self.cross
@@ -173,6 +170,32 @@ impl<B: Backend> DecoderLayer<B> {
         let site = (dropout, Site::FeedForwardOutput);
         residual(order, &own.feed_forward_norm, x, site, |x| {
             own.feed_forward.forward(x)
+        })
+    }
+
+    /// Returns how much each target takes of each source, `[batch, n_head, target, source]`; `x` is
+    /// what [`forward`](Self::forward) takes.
+    pub fn look(&self, order: NormOrder, x: Tensor<B, 3>, sight: &Sight<B>) -> Tensor<B, 4> {
+        let x = self.past(order, x, sight, None);
+        let x = match order {
+            NormOrder::Post => x,
+            NormOrder::Pre => self.cross_norm.forward(x),
+        };
+        self.cross
+            .probabilities(x, sight.memory.clone(), &sight.source)
+    }
+
+    /// The first sub-layer, masked self-attention.
+    fn past(
+        &self,
+        order: NormOrder,
+        x: Tensor<B, 3>,
+        sight: &Sight<B>,
+        dropout: Option<Dropout>,
+    ) -> Tensor<B, 3> {
+        let (own, site) = (&self.own, (dropout, Site::AttentionOutput));
+        residual(order, &own.attention_norm, x, site, |x| {
+            own.attention.forward(x.clone(), x, &sight.target, dropout)
         })
     }
 }

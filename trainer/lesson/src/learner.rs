@@ -9,6 +9,7 @@ use block::Dropout;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use checkpoint::{LessonCheckpoint, NamedTensor};
+use gpt::attention::Maps;
 use gpt::backend::TrainBackend;
 use gpt::evaluation::host;
 use gpt::optimizer::{self, State};
@@ -60,6 +61,11 @@ pub trait Problem<B: TrainBackend>: Clone + Send + Sync + 'static {
 
     /// Returns what is said and kept at the end, over val.
     fn conclude(&self, model: &Self::Plain, shards: &Shards, device: &B::Device) -> String;
+
+    /// Returns what a reader sees of the model's attention at the end, if it has any to show.
+    fn look(&self, _model: &Self::Plain, _device: &B::Device) -> Option<Maps> {
+        None
+    }
 }
 
 /// A run: problem, weights and everything that moves with them.
@@ -237,9 +243,23 @@ impl<B: TrainBackend, P: Problem<B>> Learner<B, P> {
     ///
     /// A checkpoint of another model.
     pub fn conclude(&self, from: &LessonCheckpoint) -> Result<String> {
-        let flat = optimizer::upload(flatten(&self.entries, &from.ema)?, &self.device);
-        let model = self.plain(&flat);
+        let model = self.deployed(from)?;
         Ok(self.problem.conclude(&model, &self.shards, &self.device))
+    }
+
+    /// Returns what the weights that a checkpoint deploys attend to, if the model shows it.
+    ///
+    /// # Errors
+    ///
+    /// A checkpoint of another model.
+    pub fn look(&self, from: &LessonCheckpoint) -> Result<Option<Maps>> {
+        let model = self.deployed(from)?;
+        Ok(self.problem.look(&model, &self.device))
+    }
+
+    fn deployed(&self, from: &LessonCheckpoint) -> Result<P::Plain> {
+        let flat = optimizer::upload(flatten(&self.entries, &from.ema)?, &self.device);
+        Ok(self.plain(&flat))
     }
 
     /// Fills the tensors and the numbers of a checkpoint whose other fields are given; without

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use checkpoint::{Corpus, LessonCheckpoint, runs};
+use gpt::attention;
 use gpt::backend::TrainBackend;
 use gpt::metrics::{self, Line, Metrics};
 use gpt::peers::threads::Team;
@@ -208,7 +209,12 @@ pub fn train<B: TrainBackend, P: Problem<B>>(
     let best = LessonCheckpoint::load(&dir.join(runs::LESSON_BEST))?;
     let text = learner.conclude(&best)?;
     say!("{text}");
-    report::write(&dir, &best, &metrics::read(&dir)?, &text)?;
+    let maps = learner.look(&best)?;
+    report::write(&dir, &best, &metrics::read(&dir)?, &text, maps.as_ref())?;
+    if let Some(maps) = &maps {
+        std::fs::write(dir.join(attention::FILE), maps.to_svg())
+            .with_context(|| format!("cannot write to {}", dir.display()))?;
+    }
     std::fs::write(dir.join(runs::SAMPLES), text + "\n")
         .with_context(|| format!("cannot write to {}", dir.display()))?;
     say!(

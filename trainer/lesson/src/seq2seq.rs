@@ -127,12 +127,7 @@ impl<B: Backend> Seq2Seq<B> {
         memory: &Memory<B>,
         dropout: Option<Dropout>,
     ) -> Tensor<B, 3> {
-        let [_, len] = target.dims();
-        let sight = Sight {
-            target: Mask::causal(lengths, len, &target.device()),
-            memory: memory.states.clone(),
-            source: memory.mask.clone(),
-        };
+        let sight = sight(&target, lengths, memory);
         let mut x = self.embedding.forward(target);
         for (index, layer) in self.decoder.iter().enumerate() {
             // each decoder layer has the masks of two layers, behind those of the encoder
@@ -140,6 +135,37 @@ impl<B: Backend> Seq2Seq<B> {
             x = layer.forward(self.order(), x, &sight, at(dropout, place));
         }
         self.embedding.logits(normed(self.decoder_norm.as_ref(), x))
+    }
+
+    /// Returns how much each target takes of each source, for each layer of the decoder
+    /// `[batch, n_head, target, source]`; the arguments are those of [`decode`](Self::decode).
+    pub fn look(
+        &self,
+        target: Tensor<B, 2, Int>,
+        lengths: &[usize],
+        memory: &Memory<B>,
+    ) -> Vec<Tensor<B, 4>> {
+        let sight = sight(&target, lengths, memory);
+        let mut x = self.embedding.forward(target);
+        let mut shares = Vec::new();
+        for layer in &self.decoder {
+            shares.push(layer.look(self.order(), x.clone(), &sight));
+            x = layer.forward(self.order(), x, &sight, None);
+        }
+        shares
+    }
+}
+
+fn sight<B: Backend>(
+    target: &Tensor<B, 2, Int>,
+    lengths: &[usize],
+    memory: &Memory<B>,
+) -> Sight<B> {
+    let [_, len] = target.dims();
+    Sight {
+        target: Mask::causal(lengths, len, &target.device()),
+        memory: memory.states.clone(),
+        source: memory.mask.clone(),
     }
 }
 

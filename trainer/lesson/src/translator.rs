@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use block::Dropout;
 use burn::tensor::Tensor;
 use checkpoint::{LessonCheckpoint, Vocabulary};
+use gpt::attention::{MAX_PROMPT, Maps};
 use gpt::backend::TrainBackend;
 use gpt::evaluation::host;
 use gpt::rng::{self, Purpose};
@@ -26,6 +27,8 @@ use crate::task::{self, Pair, Task, TaskName};
 
 /// Name of the model on the command line.
 pub const MODEL: &str = "seq2seq";
+/// Sign of the end of an answer in a drawing.
+const END: &str = "∎";
 /// Width of the beam in the last evaluation.
 const BEAM: usize = 4;
 /// Pairs that the beam is tried on.
@@ -399,5 +402,30 @@ impl<B: TrainBackend> Problem<B> for Translator {
             100.0 * beam_errors
         );
         text
+    }
+
+    fn look(&self, model: &Self::Plain, device: &B::Device) -> Option<Maps> {
+        let short = |text: &String| (1..MAX_PROMPT).contains(&text.chars().count());
+        let mut val = self.val.iter();
+        let pair = val.find(|pair| short(&pair.source) && short(&pair.target))?;
+        let batch = self.tokens(std::slice::from_ref(pair));
+        let sources = batch.sources.tensor(0..1, device);
+        let memory = model.encode(sources, &batch.sources.lengths, None);
+        let inputs = batch.inputs.tensor(0..1, device);
+        let layers = model.look(inputs, &batch.inputs.lengths, &memory);
+        let each = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
+        Some(Maps {
+            queries: [each(&pair.target), vec![END.to_owned()]].concat(),
+            keys: each(&pair.source),
+            layers: layers
+                .into_iter()
+                .map(|shares| {
+                    let [_, n_head, queries, keys] = shares.dims();
+                    let flat = host(shares.reshape([n_head * queries * keys]));
+                    let heads = flat.chunks(queries * keys);
+                    heads.map(<[f32]>::to_vec).collect()
+                })
+                .collect(),
+        })
     }
 }
