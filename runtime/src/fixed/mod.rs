@@ -7,7 +7,7 @@ mod scale;
 mod table;
 
 pub use scale::Scale;
-#[cfg(kernel = "m4")]
+#[cfg(any(kernel = "m0", kernel = "m4"))]
 pub(crate) use table::{exp2_all, gelu_table};
 pub use table::{exp2_neg_wide, exp2_table, gelu, relu, silu, sin_cos};
 

@@ -17,6 +17,8 @@ use super::quantize::RECIPROCAL;
 use crate::fixed::{Scale, exp2_all, gelu_table, magnitude};
 use crate::part::split;
 
+pub(super) use plain::products;
+
 global_asm!(
     #[cfg(armv8m)]
     ".cpu cortex-m33",

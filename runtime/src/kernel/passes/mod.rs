@@ -1,17 +1,21 @@
 //! What runs over the elements of a vector between two matrices.
 //!
-//! The functions of `plain` are the definition; the cores with the DSP extension have nearly each of them
-//! in assembly as well, four elements at a time, with the same results.
+//! The functions of `plain` are the definition; Arm's cores have nearly each of them in assembly as well, with
+//! the same results.
 
 pub mod plain;
 mod quantize;
 
+#[cfg(kernel = "m0")]
+mod m0;
 #[cfg(kernel = "m4")]
 mod m4;
 
+#[cfg(kernel = "m0")]
+use m0 as native;
 #[cfg(kernel = "m4")]
 use m4 as native;
-#[cfg(not(kernel = "m4"))]
+#[cfg(not(any(kernel = "m0", kernel = "m4")))]
 use plain as native;
 
 use super::{Element, Wide};
@@ -27,7 +31,7 @@ pub use plain::{Finish, Octaves, Rescale};
 /// `sums[r] = round(sums[r] / 2^cut) * multiplier[r]`; the product has 31 bits.
 #[inline]
 pub fn products(sums: &mut [i32], multiplier: &[u16], cut: u32) -> u32 {
-    plain::products(sums, multiplier, cut)
+    native::products(sums, multiplier, cut)
 }
 
 /// Replaces sums by activations and a function of them; returns the largest

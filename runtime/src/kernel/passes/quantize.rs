@@ -38,6 +38,19 @@ pub fn quantize(
     unit_exponent: i32,
     x_q: &mut [Element],
 ) -> (u32, i32) {
+    quantize_by(x, max, unit_mantissa, unit_exponent, x_q, narrow)
+}
+
+/// Does what [`quantize`] does with another function in place of [`narrow`].
+#[inline]
+pub(super) fn quantize_by(
+    x: &[i32],
+    max: u32,
+    unit_mantissa: u32,
+    unit_exponent: i32,
+    x_q: &mut [Element],
+    narrow: impl Fn(&[i32], i32, u32, u32, &mut [Element]),
+) -> (u32, i32) {
     let (exponent, scaled) = fifteen_bits(max);
     // The product of 15 and 17 bits, cut to 15 again and rounded up.
     let product = scaled.wrapping_mul(unit_mantissa);
