@@ -7,7 +7,7 @@ mod scale;
 mod table;
 
 pub use scale::Scale;
-#[cfg(any(kernel = "m0", kernel = "m4"))]
+#[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32"))]
 pub(crate) use table::{exp2_all, gelu_table};
 pub use table::{exp2_neg_wide, exp2_table, gelu, relu, silu, sin_cos};
 
@@ -25,6 +25,11 @@ const LONG_MULTIPLY: bool = cfg!(any(kernel = "m4", target_pointer_width = "64")
 pub const fn mul16(a: i32, b: u16) -> i32 {
     if LONG_MULTIPLY {
         return ((a as i64 * b as i64) >> 16) as i32;
+    }
+    if cfg!(kernel = "rv32") {
+        // The upper half of a product is one instruction.
+        let b = (b as u32) << 16;
+        return ((a as i64 * b as i64) >> 32) as i32;
     }
     let low = (a as u32 & 0xFFFF) * b as u32;
     (a >> 16) * b as i32 + (low >> 16) as i32

@@ -26,7 +26,7 @@ pub fn exp2_table(step: u32) -> u32 {
 }
 
 /// Returns all of [`exp2_table`].
-#[cfg(any(kernel = "m0", kernel = "m4"))]
+#[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32"))]
 pub(crate) const fn exp2_all() -> &'static [u16; EXP2_STEPS] {
     &EXP2
 }
@@ -142,7 +142,7 @@ pub const fn relu(x: i32) -> i32 {
 }
 
 /// Returns what [`gelu`] lacks to [`relu`], as [`Bump`] has it.
-#[cfg(any(kernel = "m0", kernel = "m4"))]
+#[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32"))]
 pub(crate) const fn gelu_table() -> &'static [i32; 145] {
     &GELU.0
 }

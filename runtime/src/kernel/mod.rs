@@ -2,7 +2,7 @@
 //!
 //! Every kernel computes the same integers; [`Layout`] says which one a matrix is laid out for.
 //! This is the only code of the crate with `unsafe` in it, in the files of the Arm cores, of x86-64 and
-//! of int4 on RV32.
+//! of RV32.
 
 pub mod passes;
 mod plain;

@@ -1,6 +1,6 @@
 //! What runs over the elements of a vector between two matrices.
 //!
-//! The functions of `plain` are the definition; Arm's cores have nearly each of them in assembly as well, with
+//! The functions of `plain` are the definition; small cores have nearly each of them in assembly as well, with
 //! the same results.
 
 pub mod plain;
@@ -10,13 +10,17 @@ mod quantize;
 mod m0;
 #[cfg(kernel = "m4")]
 mod m4;
+#[cfg(kernel = "rv32")]
+mod rv32;
 
 #[cfg(kernel = "m0")]
 use m0 as native;
 #[cfg(kernel = "m4")]
 use m4 as native;
-#[cfg(not(any(kernel = "m0", kernel = "m4")))]
+#[cfg(not(any(kernel = "m0", kernel = "m4", kernel = "rv32")))]
 use plain as native;
+#[cfg(kernel = "rv32")]
+use rv32 as native;
 
 use super::{Element, Wide};
 use crate::fixed::Scale;

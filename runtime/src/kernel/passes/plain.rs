@@ -73,7 +73,6 @@ pub fn rescale(sums: &mut [i32], multiplier: &[u16], by: Rescale, finish: Finish
     }
 }
 
-#[cfg_attr(kernel = "m0", inline(never))]
 fn all(sums: &mut [i32], multiplier: &[u16], by: Rescale, f: impl Fn(i32) -> i32) -> u32 {
     let mut max = 0;
     for (sum, &multiplier) in sums.iter_mut().zip(multiplier) {
