@@ -14,10 +14,9 @@ pub enum Layout {
     /// Row after row.
     Plain,
     /// Cores with a single-cycle multiplier and no DSP extension: Cortex-M0+, M3. Four rows, four
-    /// columns.
+    /// columns; in tensors whose row bound allows it, even columns are biased by 128.
     M0,
-    /// Cores with the DSP extension: Cortex-M4, M7, M33. Four rows, four columns; in tensors whose
-    /// row bound allows it, even columns are biased by 128.
+    /// Cores with the DSP extension: Cortex-M4, M7, M33. As [`Layout::M0`].
     M4,
     /// RV32IM. Four rows, one column.
     Rv32,

@@ -81,9 +81,10 @@ fn write(model: &Model<'_>, from: &TensorSpec, to: &TensorSpec, out: &mut [u8]) 
     match matrix.w {
         Factor::W8(w) => {
             let mut rows = (0..w.rows).map(|row| (0..w.cols).map(move |col| w.at(row, col)));
-            let biased = to.layout == Layout::M4 && rows.all(layout::may_be_biased);
+            let may_be = matches!(to.layout, Layout::M0 | Layout::M4);
+            let biased = may_be && rows.all(layout::may_be_biased);
             write_w8(&w, biased, to.layout, weights);
-            if to.layout == Layout::M4 {
+            if may_be {
                 exponent = (exponent & 0xFFFF) | i32::from(biased) << 16;
             }
         }

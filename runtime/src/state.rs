@@ -30,7 +30,7 @@ const fn max(a: usize, b: usize) -> usize {
 }
 
 /// Keys are biased where that is quicker; `MAX_HEAD_DIM` columns of any bytes may be.
-const K_BIASED: bool = matches!(NATIVE, Layout::M4);
+const K_BIASED: bool = matches!(NATIVE, Layout::M0 | Layout::M4);
 
 /// Returns the words of the keys (or values) of one head, enough for the layout of every core.
 const fn head_words(context_len: usize, head_dim: usize) -> usize {

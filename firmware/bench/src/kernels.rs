@@ -34,6 +34,9 @@ const SIZES: [(usize, usize); 14] = [
     (2, 600),
 ];
 
+/// The kernel takes biased matrices.
+const BIASED: bool = matches!(NATIVE, Layout::M0 | Layout::M4);
+
 /// Columns that share a multiplier of int4 weights.
 const GROUPS: [usize; 4] = [8, 16, 24, 32];
 
@@ -108,7 +111,7 @@ extern "C" fn main() -> ! {
     for (rows, cols) in SIZES {
         for weights in Values::ALL {
             for vector in Values::ALL {
-                for biased in [false, NATIVE == Layout::M4 && 127 * 127 * cols < 1 << 23] {
+                for biased in [false, BIASED && 127 * 127 * cols < 1 << 23] {
                     let w = fill(words, rows, cols, biased, weights, &mut rng);
                     int16.fill(0);
                     for index in 0..cols {
@@ -242,7 +245,7 @@ fn measure(
     let (rows, cols) = (64, 256);
     let x8 = Vector::Int8(&int8[..cols]);
     let x16 = Vector::Int16(&int16[..cols]);
-    for (biased, x) in [(NATIVE == Layout::M4, x8), (false, x16)] {
+    for (biased, x) in [(BIASED, x8), (false, x16)] {
         let w = fill(words, rows, cols, biased, Values::Random, &mut rng);
         machine::mark_start();
         kernel::sums(

@@ -1,7 +1,14 @@
 //! Cores with a single-cycle multiplier and no DSP extension: Cortex-M0+, M3, M33 without DSP.
 //!
 //! Four rows at a time. The vector lies widened to words, so that one `ldm` fetches four elements
-//! for sixteen products; the four sums live in the high registers, which these cores can add to.
+//! for sixteen products; the four sums live in the high registers, which these cores can add to. Two forms:
+//!
+//! - Of a plain word each byte is made a number of its own, by five instructions.
+//! - In a biased word the even bytes are unsigned, `u = w + 128`. Its halves stand for `256 w1 + u0` and
+//!   `256 w3 + u2`; times `x1` and `x3` they give 256 times the odd products, plus `u0 x1 + u2 x3`. The even
+//!   bytes times `256 x0 - x1` and `256 x2 - x3` give 256 times the even products and take the surplus away.
+//!   Four instructions do; the sum is 256 times too large, which is why a row must be proven to stay below
+//!   2^23.
 
 #![expect(
     unsafe_code,
@@ -10,7 +17,7 @@
 
 use core::arch::global_asm;
 
-use super::{Vector, Weights};
+use super::{Element, Vector, Weights};
 
 /// Rows of a block.
 const BLOCK: usize = 4;
@@ -115,6 +122,127 @@ global_asm!(
     ".text",
 );
 
+// r0 weights, r1 vector, r2 words of a row, r3 sums; on the stack the end of the sums, their start and
+// how far they are shifted at the end. r8 to r11 are the sums, r12 is the end of the vector, lr where they
+// go. sp: for each block the vector, where its loop starts and the start of the sums; 9 saved registers.
+//
+// One step is as above. Six steps make a turn; another number of them enters in the middle.
+global_asm!(
+    ".macro chapbook_m0_step",
+    "ldm r1!, {{r4-r7}}",
+    ".irp sum, r8, r9, r10, r11",
+    "ldm r0!, {{r3}}",
+    "uxtb r2, r3",
+    "muls r2, r4, r2",
+    "add \\sum, r2",
+    "sxth r2, r3",
+    "muls r2, r5, r2",
+    "add \\sum, r2",
+    "asrs r3, r3, #16",
+    "uxtb r2, r3",
+    "muls r2, r6, r2",
+    "add \\sum, r2",
+    "muls r3, r7, r3",
+    "add \\sum, r3",
+    ".endr",
+    ".endm",
+    ".section .text.chapbook_m0_biased, \"ax\"",
+    ".balign 4",
+    ".global chapbook_m0_biased",
+    ".type chapbook_m0_biased, %function",
+    ".thumb_func",
+    "chapbook_m0_biased:",
+    "push {{r4-r7, lr}}",
+    "mov r4, r8",
+    "mov r5, r9",
+    "mov r6, r10",
+    "mov r7, r11",
+    "push {{r4-r7}}",
+    "mov lr, r3",
+    "lsls r3, r2, #4",
+    "adds r3, r1, r3",
+    "mov r12, r3",
+    // The steps that are left out at first: what is missing to a multiple of six, of 106 bytes each.
+    "4:",
+    "subs r2, r2, #6",
+    "bgt 4b",
+    "rsbs r2, r2, #0",
+    "movs r3, #106",
+    "muls r2, r3, r2",
+    "adr r3, 2f",
+    "adds r2, r2, r3",
+    "ldr r3, [sp, #40]",
+    "push {{r1-r3}}",
+    "1:",
+    "mov r1, sp",
+    "ldm r1, {{r1-r3}}",
+    "mov r8, r3",
+    "mov r9, r3",
+    "mov r10, r3",
+    "mov r11, r3",
+    "mov pc, r2",
+    ".balign 4",
+    "2:",
+    ".rept 6",
+    "chapbook_m0_step",
+    ".endr",
+    "cmp r1, r12",
+    "beq 3f",
+    "b 2b",
+    "3:",
+    "ldr r2, [sp, #56]",
+    "mov r3, lr",
+    "mov r4, r8",
+    "mov r5, r9",
+    "mov r6, r10",
+    "mov r7, r11",
+    ".irp sum, r4, r5, r6, r7",
+    "asrs \\sum, \\sum, r2",
+    ".endr",
+    "stm r3!, {{r4-r7}}",
+    "mov lr, r3",
+    "ldr r2, [sp, #48]",
+    "cmp r3, r2",
+    "beq 4f",
+    "b 1b",
+    "4:",
+    "add sp, #12",
+    "pop {{r4-r7}}",
+    "mov r8, r4",
+    "mov r9, r5",
+    "mov r10, r6",
+    "mov r11, r7",
+    "pop {{r4-r7, pc}}",
+    ".size chapbook_m0_biased, . - chapbook_m0_biased",
+    ".purgem chapbook_m0_step",
+    // r0 vector, r1 lanes, r2 end of the vector; returns the sum of the even elements.
+    ".section .text.chapbook_m0_pair, \"ax\"",
+    ".balign 4",
+    ".global chapbook_m0_pair",
+    ".type chapbook_m0_pair, %function",
+    ".thumb_func",
+    "chapbook_m0_pair:",
+    "push {{r4-r7, lr}}",
+    "movs r3, #0",
+    "b 2f",
+    "1:",
+    "ldm r0!, {{r4-r7}}",
+    "adds r3, r3, r4",
+    "adds r3, r3, r6",
+    "lsls r4, r4, #8",
+    "subs r4, r4, r5",
+    "lsls r6, r6, #8",
+    "subs r6, r6, r7",
+    "stm r1!, {{r4-r7}}",
+    "2:",
+    "cmp r0, r2",
+    "bne 1b",
+    "movs r0, r3",
+    "pop {{r4-r7, pc}}",
+    ".size chapbook_m0_pair, . - chapbook_m0_pair",
+    ".text",
+);
+
 unsafe extern "C" {
     /// Computes `blocks` blocks of four sums; `words` and `blocks` are at least 1.
     fn chapbook_m0_sums(
@@ -125,7 +253,25 @@ unsafe extern "C" {
         blocks: usize,
         gap: usize,
     );
+    /// Computes sums of a biased matrix without gaps, a multiple of four of them and at least four;
+    /// `words` is at least 1.
+    fn chapbook_m0_biased(
+        w: *const u32,
+        x: *const i32,
+        words: usize,
+        out: *mut i32,
+        end: *const i32,
+        start: i32,
+        right: u32,
+    );
+    /// Writes `256 x0 - x1, x1, 256 x2 - x3, x3` for each four elements; returns the sum of the even
+    /// ones.
+    fn chapbook_m0_pair(x: *const i32, lanes: *mut i32, end: *const i32) -> i32;
 }
+
+/// Columns up to which a biased row has room for half of what is cut: `127 * 127 * 512 + 128` is below
+/// 2^23.
+const CUT_COLS: usize = 512;
 
 /// Computes the sums; `None` when the lengths do not agree.
 pub(super) fn sums(
@@ -134,6 +280,12 @@ pub(super) fn sums(
     lanes: &mut [u32],
     out: &mut [i32],
 ) -> Option<()> {
+    if w.biased {
+        return match x {
+            Vector::Int8(x) => biased(w, x, 0, lanes, out),
+            Vector::Int16(_) => None,
+        };
+    }
     let filled = lanes.get_mut(..x.len().next_multiple_of(4))?;
     let lanes = match x {
         // Whole words are read where they are.
@@ -152,6 +304,63 @@ pub(super) fn sums(
                 call.out.as_mut_ptr(),
                 call.out.len() / BLOCK,
                 call.gap,
+            );
+        }
+    })
+}
+
+/// Computes the sums of a biased matrix, cut to the nearest; `None` when it is none.
+pub(super) fn sums_cut(
+    w: &Weights<'_>,
+    x: &[Element],
+    cut: u32,
+    lanes: &mut [u32],
+    out: &mut [i32],
+) -> Option<()> {
+    if !w.biased || x.len() > CUT_COLS {
+        return None;
+    }
+    biased(w, x, cut, lanes, out)
+}
+
+#[inline(never)]
+fn biased(
+    w: &Weights<'_>,
+    x: &[Element],
+    cut: u32,
+    lanes: &mut [u32],
+    out: &mut [i32],
+) -> Option<()> {
+    let lanes = lanes.get_mut(..w.row_len)?;
+    if x.len().next_multiple_of(4) != lanes.len() {
+        return None;
+    }
+    let (fours, rest) = x.as_chunks::<4>();
+    let lanes: &mut [i32] = bytemuck::cast_slice_mut(lanes);
+    let range = fours.as_flattened().as_ptr_range();
+    // SAFETY: `lanes` has at least as many words as `fours`, a multiple of four.
+    let mut even = unsafe { chapbook_m0_pair(range.start, lanes.as_mut_ptr(), range.end) };
+    if let (false, Some(last)) = (rest.is_empty(), lanes.last_chunk_mut::<4>()) {
+        let [x0, x1, x2] = [0, 1, 2].map(|place: usize| rest.get(place).copied().unwrap_or(0));
+        *last = [256 * x0 - x1, x1, 256 * x2, 0];
+        even += x0 + x2;
+    }
+    // The bias away, and half of what is cut. Sums wrap, so this may too.
+    let half = (1 << (8 + cut)) >> 1 & !0xFF;
+    let start = (-(even << 15)).wrapping_add(half);
+    super::for_blocks(w, lanes.len() / 4, out, |call| {
+        let out = call.out.as_mut_ptr_range();
+        // SAFETY: `for_blocks` has checked that `w` has four rows of `words` words for each four sums,
+        // and there is no gap between two rows; `lanes` has four words for each word of a row.
+        unsafe {
+            chapbook_m0_biased(
+                call.w.as_ptr(),
+                lanes.as_ptr(),
+                call.words,
+                out.start,
+                out.end,
+                start,
+                8 + cut,
             );
         }
     })

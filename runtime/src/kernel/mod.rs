@@ -194,7 +194,7 @@ pub fn sums_cut(
     lanes: &mut [u32],
     out: &mut [i32],
 ) -> u32 {
-    #[cfg(kernel = "m4")]
+    #[cfg(any(kernel = "m0", kernel = "m4"))]
     if w.layout == NATIVE && native::sums_cut(w, x, cut, lanes, out).is_some() {
         return 0;
     }

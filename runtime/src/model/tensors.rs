@@ -38,9 +38,9 @@ impl<'a> Model<'a> {
         let weights = self.layout.matrix_len(rows, cols).next_multiple_of(4);
         let exponent = weights + (2 * rows).next_multiple_of(4);
         let exponent = self.integer(id, layer, exponent);
-        // In this layout the word is the exponent in 16 bits, then 1 when even columns are biased.
+        // In these layouts the word is the exponent in 16 bits, then 1 when even columns are biased.
         let (exponent, biased) = match self.layout {
-            Layout::M4 => (i32::from(exponent as i16), exponent >> 16 == 1),
+            Layout::M0 | Layout::M4 => (i32::from(exponent as i16), exponent >> 16 == 1),
             _ => (exponent, false),
         };
         Matrix {

@@ -233,7 +233,9 @@ fn largest(spec: &TensorSpec, bytes: &[u8]) -> String {
     let power = |exponent: i32| f64::from(exponent).exp2();
     let exponent = match (spec.layout, spec.kind) {
         // The upper half says whether even columns are biased.
-        (Layout::M4, Kind::W8) => words.last().map_or(0, |&word| i32::from(word as i16)),
+        (Layout::M0 | Layout::M4, Kind::W8) => {
+            words.last().map_or(0, |&word| i32::from(word as i16))
+        }
         _ => words.last().copied().unwrap_or(0),
     };
     let largest = match spec.kind {
