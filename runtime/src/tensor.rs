@@ -152,7 +152,6 @@ impl TensorId {
         let d = config.d_model as u32;
         let ff = config.d_ff as u32;
         let vocab = config.vocab_size as u32;
-        let qkv = config.qkv_dim() as u32;
         let gated = matches!(config.activation, Activation::SwiGlu);
         let (present, rows, cols, kind) = match self {
             WEmbed => (true, vocab, d, Kind::W8),
@@ -166,8 +165,8 @@ impl TensorId {
             }
             GAttn | GFfn | GFinal => (true, 1, d, Kind::G16),
             BAttn | BFfn | BFinal => (config.norm_bias, 1, d, Kind::G16),
-            WQkv => (true, qkv, d, Kind::W8),
-            BQkv => (config.attn_bias, 1, qkv, Kind::I32),
+            WQkv => (true, config.qkv_dim() as u32, d, Kind::W8),
+            BQkv => (config.attn_bias, 1, config.qkv_dim() as u32, Kind::I32),
             WO => (true, d, d, Kind::W8),
             BO => (config.attn_bias, 1, d, Kind::I32),
             WGate => (gated, ff, d, Kind::W8),

@@ -3,9 +3,13 @@
 //! An activation is an `i32` in units of 2^-16 ([`ONE`]). Scales are a 16-bit mantissa and a power
 //! of two. Tables are computed by the compiler in `f64`.
 
+mod divide;
 mod scale;
 mod table;
 
+#[cfg(kernel = "m4")]
+pub(crate) use divide::reciprocals;
+pub(crate) use divide::{divide, reciprocal};
 pub use scale::Scale;
 #[cfg(any(kernel = "m0", kernel = "m4", kernel = "rv32"))]
 pub(crate) use table::{exp2_all, gelu_table};
@@ -42,30 +46,15 @@ pub const fn magnitude(x: i32) -> u32 {
     (x ^ (x >> 31)).cast_unsigned()
 }
 
-/// Returns the zeros above the highest one; a call where the core has no instruction for it.
-#[cfg_attr(not(any(kernel = "m4", kernel = "sse2")), inline(never))]
-#[cfg_attr(any(kernel = "m4", kernel = "sse2"), inline)]
+/// Returns the zeros above the highest one.
+#[inline]
 #[must_use]
-pub const fn leading_zeros(x: u32) -> u32 {
-    if cfg!(any(kernel = "m4", kernel = "sse2")) {
-        return x.leading_zeros();
-    }
-    // What compilers put here for such cores takes a hundred cycles.
-    let (mut rest, mut zeros) = (x, 32);
-    if rest >> 16 != 0 {
-        (rest, zeros) = (rest >> 16, 16);
-    }
-    if rest >> 8 != 0 {
-        (rest, zeros) = (rest >> 8, zeros - 8);
-    }
-    if rest >> 4 != 0 {
-        (rest, zeros) = (rest >> 4, zeros - 4);
-    }
-    // The bits of 0 to 15, two bits less one for each; 0 has none.
-    if rest == 0 {
-        return zeros;
-    }
-    zeros - 1 - ((0xFFFF_AA50_u32 >> (2 * rest)) & 3)
+pub fn leading_zeros(x: u32) -> u32 {
+    // What compilers put here for cores without an instruction takes a hundred cycles.
+    #[cfg(any(kernel = "m0", kernel = "rv32"))]
+    return crate::kernel::leading_zeros(x);
+    #[cfg(not(any(kernel = "m0", kernel = "rv32")))]
+    x.leading_zeros()
 }
 
 /// Returns `x / 2^right`, rounded to the nearest, halves up; a negative `right` multiplies and

@@ -3,7 +3,7 @@
 #[cfg(not(kernel = "m4"))]
 use core::hint::black_box;
 
-use super::{leading_zeros, magnitude, mul16, shift};
+use super::{divide, leading_zeros, magnitude, mul16, shift};
 
 /// A number that is not negative: `mantissa * 2^exponent`, the mantissa 0 or of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Scale {
     /// Returns `value * 2^exponent`, cut to 16 bits.
     #[inline(never)]
     #[must_use]
-    pub const fn new(value: u32, exponent: i32) -> Self {
+    pub fn new(value: u32, exponent: i32) -> Self {
         if value == 0 {
             return Self::ZERO;
         }
@@ -36,6 +36,19 @@ impl Scale {
         Self {
             mantissa: ((value << left) >> 16) as u16,
             exponent: exponent + 16 - left as i32,
+        }
+    }
+
+    /// Returns `byte * 2^exponent` for a byte that is 0 or has its top bit set.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn of_byte(byte: u32, exponent: i32) -> Self {
+        if byte == 0 {
+            return Self::ZERO;
+        }
+        Self {
+            mantissa: (byte << 8) as u16,
+            exponent: exponent - 8,
         }
     }
 
@@ -57,7 +70,15 @@ impl Scale {
     #[must_use]
     pub const fn mul(self, other: Self) -> Self {
         let product = self.mantissa as u32 * other.mantissa as u32;
-        Self::new(product, self.exponent + other.exponent)
+        if product == 0 {
+            return Self::ZERO;
+        }
+        // It has 31 or 32 bits.
+        let carry = product >> 31;
+        Self {
+            mantissa: (product >> (15 + carry)) as u16,
+            exponent: self.exponent + other.exponent + 15 + carry as i32,
+        }
     }
 
     /// Returns the square root of an integer, cut to 16 bits.
@@ -87,17 +108,22 @@ impl Scale {
     /// Returns `self / divisor`, good to 15 bits; a divisor of 0 counts as 1.
     #[inline(never)]
     #[must_use]
-    pub const fn div(self, divisor: Self) -> Self {
+    pub fn div(self, divisor: Self) -> Self {
         let divisor = if divisor.mantissa == 0 {
             Self::ONE
         } else {
             divisor
         };
-        let quotient = match ((self.mantissa as u32) << 16).checked_div(divisor.mantissa as u32) {
-            Some(quotient) => quotient,
-            None => 0,
-        };
-        Self::new(quotient, self.exponent - 16 - divisor.exponent)
+        if self.mantissa == 0 {
+            return Self::ZERO;
+        }
+        let quotient = divide(u32::from(self.mantissa) << 16, divisor.mantissa());
+        // It has 16 or 17 bits.
+        let carry = quotient >> 16;
+        Self {
+            mantissa: (quotient >> carry) as u16,
+            exponent: self.exponent - 16 - divisor.exponent + carry as i32,
+        }
     }
 
     /// Returns `x * self`, to the nearest; saturates.

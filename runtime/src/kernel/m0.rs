@@ -240,6 +240,28 @@ global_asm!(
     "movs r0, r3",
     "pop {{r4-r7, pc}}",
     ".size chapbook_m0_pair, . - chapbook_m0_pair",
+    // By halves, then a table of the zeros of four bits.
+    ".section .text.chapbook_m0_leading_zeros, \"ax\"",
+    ".balign 4",
+    ".global chapbook_m0_leading_zeros",
+    ".type chapbook_m0_leading_zeros, %function",
+    ".thumb_func",
+    "chapbook_m0_leading_zeros:",
+    "movs r1, #28",
+    ".irp bits, 16, 8, 4",
+    "lsrs r2, r0, #\\bits",
+    "beq 1f",
+    "movs r0, r2",
+    "subs r1, r1, #\\bits",
+    "1:",
+    ".endr",
+    "adr r2, 2f",
+    "ldrb r0, [r2, r0]",
+    "adds r0, r0, r1",
+    "bx lr",
+    ".balign 4",
+    "2: .byte 4, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0",
+    ".size chapbook_m0_leading_zeros, . - chapbook_m0_leading_zeros",
     ".text",
 );
 
@@ -267,6 +289,11 @@ unsafe extern "C" {
     /// Writes `256 x0 - x1, x1, 256 x2 - x3, x3` for each four elements; returns the sum of the even
     /// ones.
     fn chapbook_m0_pair(x: *const i32, lanes: *mut i32, end: *const i32) -> i32;
+    safe fn chapbook_m0_leading_zeros(x: u32) -> u32;
+}
+
+pub(crate) fn leading_zeros(x: u32) -> u32 {
+    chapbook_m0_leading_zeros(x)
 }
 
 /// Columns up to which a biased row has room for half of what is cut: `127 * 127 * 512 + 128` is below

@@ -22,6 +22,9 @@ mod native;
 #[path = "sse2.rs"]
 mod native;
 
+#[cfg(any(kernel = "m0", kernel = "rv32"))]
+pub(crate) use native::leading_zeros;
+
 use crate::layout::Layout;
 
 /// The layout that the kernels of this build are made for.

@@ -135,6 +135,31 @@ global_asm!(
     ".purgem chapbook_rv32_rows",
     ".purgem chapbook_rv32_column",
     ".purgem chapbook_rv32_block",
+    // By halves, then a table of the zeros of four bits, two bits of 3 less them for each; 0 has none.
+    ".section .text.chapbook_rv32_leading_zeros, \"ax\"",
+    ".balign 4",
+    ".global chapbook_rv32_leading_zeros",
+    ".type chapbook_rv32_leading_zeros, %function",
+    "chapbook_rv32_leading_zeros:",
+    "li a1, 31",
+    ".irp bits, 16, 8, 4",
+    "srli a2, a0, \\bits",
+    "beqz a2, 1f",
+    "mv a0, a2",
+    "addi a1, a1, -\\bits",
+    "1:",
+    ".endr",
+    "beqz a0, 2f",
+    "li a2, 0xffffaa50",
+    "slli a0, a0, 1",
+    "srl a0, a2, a0",
+    "andi a0, a0, 3",
+    "sub a0, a1, a0",
+    "ret",
+    "2:",
+    "addi a0, a1, 1",
+    "ret",
+    ".size chapbook_rv32_leading_zeros, . - chapbook_rv32_leading_zeros",
     ".option pop",
     ".text",
 );
@@ -150,6 +175,11 @@ unsafe extern "C" {
         block_len: usize,
         x_end: *const i16,
     );
+    safe fn chapbook_rv32_leading_zeros(x: u32) -> u32;
+}
+
+pub(crate) fn leading_zeros(x: u32) -> u32 {
+    chapbook_rv32_leading_zeros(x)
 }
 
 /// Computes the sums; `None` when the lengths do not agree.

@@ -107,7 +107,7 @@ pub fn attend(
     let largest = HeadScale(largest).right();
     let spare = 32 - leading_zeros((n as u32 - 1) >> 9);
     // Both vectors are in units of 2^-16.
-    let unit = Scale::new(
+    let unit = Scale::of_byte(
         q_scale.mantissa() as u32,
         2 * (HeadScale::TOP - 16) - q_scale.right() as i32,
     );

@@ -37,7 +37,7 @@ impl Matrix<'_> {
 
     /// Returns the value of 1 in the result of [`products`](super::products) when that of 1 in the vector is known.
     #[must_use]
-    pub const fn unit(&self, x_scale: Scale) -> Scale {
+    pub fn unit(&self, x_scale: Scale) -> Scale {
         x_scale.shl(self.exponent + self.w.cut() as i32)
     }
 }
@@ -65,7 +65,7 @@ impl Factor<'_> {
 
     /// Returns by how many bits the largest possible sum is to be cut to have 15 bits and a sign.
     #[must_use]
-    pub const fn cut(&self) -> u32 {
+    pub fn cut(&self) -> u32 {
         match self {
             Self::W8(w) => 17_u32.saturating_sub(leading_zeros(w.cols as u32 * 128 * 127)),
             // The writer of a blob gives the multipliers as many bits as there are.

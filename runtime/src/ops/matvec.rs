@@ -34,7 +34,7 @@ pub fn sums(w: &Matrix<'_>, x_q: &[Element], lanes: &mut [u32], out: &mut [i32])
 pub use crate::kernel::passes::products;
 
 /// Returns how sums become activations, and the last shift, which may be one to the left.
-const fn rescale(w: &Matrix<'_>, x_scale: Scale, cut: u32) -> (Rescale, i32) {
+fn rescale(w: &Matrix<'_>, x_scale: Scale, cut: u32) -> (Rescale, i32) {
     let unit = w.unit(x_scale);
     let right = -(unit.exponent() + 16);
     let by = Rescale {

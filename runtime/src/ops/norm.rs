@@ -2,7 +2,7 @@
 
 use super::quantize;
 use crate::config::Norm;
-use crate::fixed::{ONE, Scale, leading_zeros, magnitude, shift};
+use crate::fixed::{ONE, Scale, divide, leading_zeros, magnitude, shift};
 use crate::kernel::Element;
 use crate::kernel::passes;
 
@@ -46,16 +46,19 @@ pub fn norm(
     let cut = 18_u32.saturating_sub(leading_zeros(passes::norm_bits(x)));
     let (sum, mut square_sum) = passes::norm_sums(x, cut);
     let mean = match kind {
-        Norm::LayerNorm => sum / n as i32,
+        Norm::LayerNorm => {
+            let mean = divide(sum.unsigned_abs(), n) as i32;
+            if sum < 0 { -mean } else { mean }
+        }
         Norm::RmsNorm => 0,
     };
     // Σ (x - mean)^2
     let twice = i64::from(2 * sum - n as i32 * mean) * i64::from(mean);
     square_sum = square_sum.wrapping_sub(twice.cast_unsigned());
-    // A division of 32 bits does; small cores divide slowly.
+    // A division of 32 bits does.
     let high = (square_sum >> 32) as u32;
     let spare = 32 - leading_zeros(high);
-    let mean_square = ((square_sum >> spare) as u32 / n) << spare;
+    let mean_square = divide((square_sum >> spare) as u32, n) << spare;
     let eps = NORM_EPS.checked_shr(2 * cut).unwrap_or(0) as u32;
     let root = Scale::root(mean_square.saturating_add(eps));
 

@@ -61,7 +61,7 @@ pub fn max_magnitude(x: &[i32]) -> u32 {
 pub fn quantize(x: &[i32], max: u32, x_q: &mut [Element]) -> Scale {
     // A unit of 2^16: no scale is too small for a head's then.
     let (mantissa, right) = passes::quantize(x, max, 1 << 16, 0, x_q);
-    Scale::new(mantissa, HeadScale::TOP - 16 - right)
+    Scale::of_byte(mantissa, HeadScale::TOP - 16 - right)
 }
 
 /// Quantises a query, key or value to int8 and returns its scale in 16 bits.

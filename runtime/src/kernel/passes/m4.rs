@@ -13,8 +13,7 @@ use core::ops::Range;
 
 use super::super::{Element, Wide};
 use super::plain::{self, Finish, Octaves, Rescale};
-use super::quantize::RECIPROCAL;
-use crate::fixed::{Scale, exp2_all, gelu_table, magnitude};
+use crate::fixed::{Scale, exp2_all, gelu_table, magnitude, reciprocals};
 use crate::part::split;
 
 pub(super) use plain::products;
@@ -216,7 +215,7 @@ pub(super) fn quantize(
             x_q.as_mut_ptr(),
             unit_mantissa,
             unit_exponent,
-            RECIPROCAL.as_ptr(),
+            reciprocals().as_ptr(),
         )
     };
     (found as u32, (found >> 32) as i32)
@@ -250,7 +249,7 @@ pub(super) fn quantize_heads(
             x_q.as_mut_ptr(),
             unit_mantissa,
             unit_exponent,
-            RECIPROCAL.as_ptr(),
+            reciprocals().as_ptr(),
             sums.end,
             4 * head_dim,
         );

@@ -1,8 +1,7 @@
 //! The definition of each pass.
 
 use super::super::{Wide, wide_place};
-use super::quantize::reciprocal;
-use crate::fixed::{self, Scale, exp2_table, magnitude};
+use crate::fixed::{self, Scale, exp2_table, magnitude, reciprocal};
 use crate::ops::HeadScale;
 
 pub use super::quantize::{quantize, quantize_heads};
@@ -155,7 +154,7 @@ impl Octaves {
     pub fn new(unit: Scale) -> Self {
         let mantissa = unit.mantissa();
         // Below 2^32 / (mantissa + 256), so that the product with the mantissa has 32 bits.
-        let limit = 2 * reciprocal(mantissa as usize >> 8);
+        let limit = 2 * reciprocal(mantissa >> 8);
         let limit = limit - (limit >> 7) - 10;
         let left = unit.exponent() + 28;
         if left < 0 {

@@ -2,17 +2,17 @@
 
 use super::super::Element;
 use super::plain::products;
-use crate::fixed::leading_zeros;
+use crate::fixed::{leading_zeros, reciprocal};
 use crate::ops::HeadScale;
 
 /// Returns the 8-bit mantissa of `scaled / 127`, rounded up, for 15 bits with the top one set.
-fn mantissa_127(scaled: u32) -> (usize, bool) {
+fn mantissa_127(scaled: u32) -> (u32, bool) {
     // exact for the 16 bits there are
     let mantissa = ((scaled + 126) * 33_027) >> 22;
     if mantissa > 255 {
-        (mantissa.div_ceil(2) as usize, true)
+        (mantissa.div_ceil(2), true)
     } else {
-        (mantissa as usize, false)
+        (mantissa, false)
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn quantize_by(
     }
     let factor = (reciprocal(mantissa) * (unit_mantissa >> 1)) >> 15;
     narrow(x, exponent, factor, (cut + 7).unsigned_abs(), x_q);
-    (mantissa as u32, right)
+    (mantissa, right)
 }
 
 /// See [`quantize_heads`](super::quantize_heads).
@@ -122,19 +122,3 @@ fn by_fours(x: &[i32], x_q: &mut [Element], f: impl Fn(i32) -> Element) {
         *x_q = f(x);
     }
 }
-
-/// Returns `2^23 / mantissa`, rounded down, for the mantissas from 128 to 255.
-pub(in crate::kernel) fn reciprocal(mantissa: usize) -> u32 {
-    u32::from(RECIPROCAL[mantissa % 128]) + 1
-}
-
-/// `2^23 / mantissa - 1` for the mantissas from 128 to 255; small cores divide slowly.
-pub(super) static RECIPROCAL: [u16; 128] = {
-    let mut table = [0; 128];
-    let mut i = 0;
-    while i < 128 {
-        table[i] = ((1 << 23) / (128 + i) - 1) as u16;
-        i += 1;
-    }
-    table
-};
