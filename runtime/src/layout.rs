@@ -144,6 +144,7 @@ impl Layout {
     }
 
     /// Returns how far row `row` lies behind the one before it.
+    #[cfg(not(kernel = "m4"))]
     #[inline]
     pub(crate) const fn next_row(self, row: usize, row_len: usize) -> usize {
         let (block, word) = (self.block(), self.word());

@@ -17,6 +17,8 @@ compile_error!("a blob is little-endian and is used in place: the target must be
 
 #[cfg(feature = "assist")]
 mod assist;
+#[cfg(not(kernel = "m4"))]
+mod cached_head;
 mod config;
 mod crc;
 pub mod fixed;

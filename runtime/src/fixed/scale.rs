@@ -108,7 +108,7 @@ impl Scale {
     /// Returns `self / divisor`, good to 15 bits; a divisor of 0 counts as 1.
     #[inline(never)]
     #[must_use]
-    pub fn div(self, divisor: Self) -> Self {
+    pub fn divided_by(self, divisor: Self) -> Self {
         let divisor = if divisor.mantissa == 0 {
             Self::ONE
         } else {
@@ -242,7 +242,7 @@ mod tests {
             let exact = f64::from(a) * (-9.0_f64).exp2();
             assert!((value(x) / exact - 1.0).abs() < 4e-5);
             for b in [1, 5, 127, 40_000, 70_000, 1 << 31] {
-                let quotient = value(x.div(Scale::new(b, 0))) / (value(x) / f64::from(b));
+                let quotient = value(x.divided_by(Scale::new(b, 0))) / (value(x) / f64::from(b));
                 assert!((quotient - 1.0).abs() < 1e-4, "{a} / {b}: {quotient}");
                 let product = value(x.mul(Scale::new(b, 3))) / (value(x) * f64::from(b) * 8.0);
                 assert!((product - 1.0).abs() < 8e-5, "{a} * {b}: {product}");

@@ -213,7 +213,7 @@ type Kernel = unsafe extern "C" fn(
 macro_rules! kernels {
     ($($(#[$attribute:meta])* $name:ident)*) => {
         unsafe extern "C" {
-            $($(#[$attribute])* fn $name(
+            $($(#[$attribute])* pub(super) fn $name(
                 w: *const u32,
                 x: *const u32,
                 words: usize,
@@ -235,12 +235,12 @@ kernels! {
 
 /// Words of the vector that the registers of the floating-point unit hold.
 #[cfg(fpu)]
-const SHORT_LANES: usize = 24;
+pub(super) const SHORT_LANES: usize = 24;
 
 unsafe extern "C" {
     /// Writes `(x1, x3)` and `(256 x0 - x1, 256 x2 - x3)` for each four elements; returns the start of
     /// a sum, which takes the bias away.
-    fn chapbook_m4_pair_biased(x: *const i8, lanes: *mut u32, len: usize) -> i32;
+    pub(super) fn chapbook_m4_pair_biased(x: *const i8, lanes: *mut u32, len: usize) -> i32;
 }
 
 /// Columns up to which a biased row has room for half of what is cut: `127 * 127 * 512 + 128` is below

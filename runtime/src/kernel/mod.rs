@@ -4,6 +4,8 @@
 //! This is the only code of the crate with `unsafe` in it, in the files of the Arm cores, of x86-64 and
 //! of RV32.
 
+#[cfg(kernel = "m4")]
+pub(crate) mod heads;
 pub mod passes;
 mod plain;
 #[cfg(feature = "w4")]
@@ -67,6 +69,7 @@ pub const fn wide_place(position: usize) -> usize {
 }
 
 /// Returns the one byte of an activation.
+#[cfg(not(kernel = "m4"))]
 #[allow(
     trivial_numeric_casts,
     clippy::unnecessary_cast,

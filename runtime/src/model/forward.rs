@@ -1,11 +1,12 @@
 //! One forward pass.
 
 use super::Model;
+use super::heads::Heads;
 use crate::config::{Activation, Position};
 use crate::fixed::{self, Scale};
-use crate::kernel::{Element, NATIVE, passes};
-use crate::ops::{self, AttendScratch, Factor, Finish, HeadScale, Matrix};
-use crate::part::{part, part_mut, split, take};
+use crate::kernel::NATIVE;
+use crate::ops::{self, Factor, Finish, Matrix};
+use crate::part::{part_mut, split};
 use crate::state::State;
 use crate::tensor::TensorId;
 
@@ -93,10 +94,6 @@ impl Model<'_> {
     fn attention(&self, state: &mut State<'_>, layer: usize, at: Place, factor: Scale) {
         let config = self.config();
         let d_model = usize::from(config.d_model);
-        let head_dim = config.head_dim();
-        let kv_dim = config.kv_dim();
-        let n_kv_head = usize::from(config.n_kv_head);
-        let n_head = usize::from(config.n_head);
 
         // norm: [d_model]
         let g_attn = self.gains(TensorId::GAttn, layer);
@@ -105,7 +102,7 @@ impl Model<'_> {
         let x_scale = ops::norm(config.norm, state.x, g_attn, b_attn, state.h, x_q);
 
         // queries, keys, values: [d_model], [kv_dim], [kv_dim]
-        let (qkv, scratch) = split(state.scratch, config.qkv_dim());
+        let qkv = part_mut(state.scratch, 0, config.qkv_dim());
         let b_qkv = self.bias(TensorId::BQkv, layer);
         let w_qkv = self.matrix(TensorId::WQkv, layer);
         let (cut, unit) = if b_qkv.is_some() {
@@ -121,54 +118,9 @@ impl Model<'_> {
             w_qkv: &w_qkv,
             cut,
             unit,
-            angles: match config.position {
-                Position::Rope => state.angles,
-                _ => &[],
-            },
         };
-        let x_q = &mut *state.x_q;
-        if AT_ONCE {
-            heads.quantize_all(qkv, kv_dim, head_dim, x_q);
-        }
-        let (mut q, mut kv) = split(qkv, d_model);
-        let (mut k, mut v) = (take(&mut kv, kv_dim), kv);
-        let (mut q_row, mut k_row, mut v_row) = (0, d_model, d_model + kv_dim);
-
         // attention, head by head: [d_model] into h
-        let mut cached = state.kv_cache.heads(layer * n_kv_head);
-        let mut scratch = AttendScratch {
-            scores: scratch,
-            weights: state.weights,
-            lanes: state.lanes,
-        };
-        let mut h = &mut *state.h;
-        let mut max = 0;
-        for _ in 0..n_kv_head {
-            // save key and value of this position in the cache
-            let mut head = cached.next();
-            let (k_at, v_at) = if AT_ONCE {
-                (k_row, v_row)
-            } else {
-                (0, head_dim)
-            };
-            let (k, v) = (take(&mut k, head_dim), take(&mut v, head_dim));
-            let k_scale = heads.quantize(k, k_row, true, x_q, k_at);
-            let v_scale = heads.quantize(v, v_row, false, x_q, v_at);
-            let (k_q, v_q) = (part(x_q, k_at, head_dim), part(x_q, v_at, head_dim));
-            head.store(at.slot, (k_q, k_scale), (v_q, v_scale));
-            (k_row, v_row) = (k_row + head_dim, v_row + head_dim);
-            // n_head / n_kv_head queries share them
-            let past = head.past(head_dim, at.n);
-            let mut shared = 0;
-            while shared < n_head {
-                let q_at = if AT_ONCE { q_row } else { 0 };
-                let q_scale = heads.quantize(take(&mut q, head_dim), q_row, true, x_q, q_at);
-                let q_q = part(x_q, q_at, head_dim);
-                let out = take(&mut h, head_dim);
-                max = ops::attend(q_q, q_scale, factor, &past, &mut scratch, out).max(max);
-                (q_row, shared) = (q_row + head_dim, shared + n_kv_head);
-            }
-        }
+        let max = self.attend_heads(state, &heads, layer, at, factor);
 
         // output projection, added to the stream: [d_model]
         let x_q = part_mut(state.x_q, 0, d_model);
@@ -221,84 +173,6 @@ impl Model<'_> {
         let b_down = self.bias(TensorId::BDown, layer);
         let w_down = self.matrix(TensorId::WDown, layer);
         ops::matvec_add(&w_down, x_q, x_scale, b_down, state.lanes, state.h, state.x);
-    }
-}
-
-/// How the heads of `w_qkv` times a vector become int8.
-struct Heads<'a> {
-    w_qkv: &'a Matrix<'a>,
-    /// When the heads are bare sums, the bits that are left to cut.
-    cut: Option<u32>,
-    /// Activation units that 1 in a head stands for, once multiplied by its row.
-    unit: Scale,
-    /// Rotary angles; none without.
-    angles: &'a [i32],
-}
-
-/// All heads are quantised before the first of them is used; the kernel has a pass for that, and
-/// elements are bytes, so that there is room.
-const AT_ONCE: bool = cfg!(kernel = "m4");
-
-impl Heads<'_> {
-    /// Quantises all heads, each to the place of its row; its scale replaces its first element.
-    fn quantize_all(&self, x: &mut [i32], kv_dim: usize, head_dim: usize, x_q: &mut [Element]) {
-        if self.cut == Some(0) && self.angles.is_empty() {
-            let (mantissa, exponent) = (self.unit.mantissa(), self.unit.exponent());
-            let multiplier = self.w_qkv.multiplier;
-            if passes::quantize_heads(x, multiplier, head_dim, mantissa, exponent, x_q) {
-                return;
-            }
-        }
-        let (mut x, mut x_q) = (x, x_q);
-        let (mut row, v_row) = (0, x.len() - kv_dim);
-        while !x.is_empty() {
-            let (head, head_q) = (take(&mut x, head_dim), take(&mut x_q, head_dim));
-            let scale = self.quantize_one(head, row, row < v_row, head_q);
-            if let Some(first) = head.first_mut() {
-                *first = scale.0.into();
-            }
-            row += head_dim;
-        }
-    }
-
-    /// Quantises the head that starts at this row of `w_qkv` to `x_q` from `at` on, unless that is done;
-    /// returns its scale.
-    #[inline]
-    fn quantize(
-        &self,
-        x: &mut [i32],
-        row: usize,
-        rotated: bool,
-        x_q: &mut [Element],
-        at: usize,
-    ) -> HeadScale {
-        if AT_ONCE {
-            return HeadScale(x.first().copied().unwrap_or(0) as u16);
-        }
-        let x_q = part_mut(x_q, at, x.len());
-        self.quantize_one(x, row, rotated, x_q)
-    }
-
-    #[inline(never)]
-    fn quantize_one(
-        &self,
-        x: &mut [i32],
-        row: usize,
-        rotated: bool,
-        x_q: &mut [Element],
-    ) -> HeadScale {
-        let multiplier = self.w_qkv.multiplier.get(row..).unwrap_or_default();
-        let mut max = match self.cut {
-            Some(cut) => ops::products(x, multiplier, cut),
-            None => ops::max_magnitude(x),
-        };
-        let mut unit = self.unit;
-        if rotated && !self.angles.is_empty() {
-            let exponent;
-            (max, exponent) = ops::rotate(x, max, self.angles);
-            unit = unit.shl(exponent);
-        }
-        ops::quantize_head(x, max, unit, x_q)
     }
 }
 

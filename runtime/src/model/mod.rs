@@ -1,6 +1,7 @@
 //! The model: weights in place, and one forward pass.
 
 mod forward;
+mod heads;
 #[cfg(feature = "assist")]
 mod order;
 mod tensors;

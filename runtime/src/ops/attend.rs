@@ -64,7 +64,7 @@ pub struct AttendScratch<'a> {
 #[must_use]
 pub fn score_factor(head_dim: usize) -> Scale {
     let log2_e = Scale::new(3_098_164_009, -31);
-    log2_e.div(Scale::root(head_dim as u32))
+    log2_e.divided_by(Scale::root(head_dim as u32))
 }
 
 /// Computes scaled dot-product attention of one query over the past
@@ -104,21 +104,43 @@ pub fn attend(
     let (max, largest) = passes::scale_scores(scores, past.k_scale, past.v_scale);
 
     // unnormalised softmax: [n]
-    let largest = HeadScale(largest).right();
-    let spare = 32 - leading_zeros((n as u32 - 1) >> 9);
+    let (largest, spare) = (HeadScale(largest), spare(n));
+    let octaves = octaves(q_scale, factor);
+    let right = weight_right(largest, spare);
+    let sum = passes::weigh(scores, max, octaves, past.v_scale, right, weights);
+
+    // weighted sum of the values: [head_dim]
+    kernel::sums(&past.v, Vector::Int16(weights), scratch.lanes, out);
+    passes::scale(out, weights_unit(largest, spare, sum))
+}
+
+/// Returns the bits that a weight loses so that the sums over `n` positions fit.
+#[inline]
+pub(crate) fn spare(n: usize) -> u32 {
+    32 - leading_zeros((n as u32 - 1) >> 9)
+}
+
+/// Returns how a difference of scores becomes octaves.
+#[inline]
+pub(crate) fn octaves(q_scale: HeadScale, factor: Scale) -> Octaves {
     // Both vectors are in units of 2^-16.
     let unit = Scale::of_byte(
         q_scale.mantissa() as u32,
         2 * (HeadScale::TOP - 16) - q_scale.right() as i32,
     );
-    let octaves = Octaves::new(factor.mul(unit));
-    // The shift of a value's scale, which is not smaller, is added.
-    let right = (8 + spare).wrapping_sub(largest);
-    let sum = passes::weigh(scores, max, octaves, past.v_scale, right, weights);
+    Octaves::new(factor.mul(unit))
+}
 
-    // weighted sum of the values: [head_dim]
-    kernel::sums(&past.v, Vector::Int16(weights), scratch.lanes, out);
-    let exponent = HeadScale::TOP - largest as i32 + 8 + spare as i32;
-    let unit = Scale::ONE.shl(exponent).div(Scale::new(sum, 0));
-    passes::scale(out, unit)
+/// Returns the shift of a weight, to which that of its value's scale, which is not smaller than the
+/// `largest` scale's, is added.
+#[inline]
+pub(crate) fn weight_right(largest: HeadScale, spare: u32) -> u32 {
+    (8 + spare).wrapping_sub(largest.right())
+}
+
+/// Returns what 1 in the weighted sum of the values stands for; `sum` is that of the weights.
+#[inline]
+pub(crate) fn weights_unit(largest: HeadScale, spare: u32, sum: u32) -> Scale {
+    let exponent = HeadScale::TOP - largest.right() as i32 + 8 + spare as i32;
+    Scale::ONE.shl(exponent).divided_by(Scale::new(sum, 0))
 }

@@ -13,6 +13,8 @@ mod quantize;
 pub use crate::kernel::passes::Finish;
 pub use activation::{multiply_silu, square};
 pub use attend::{AttendScratch, Past, attend, rotate, score_factor};
+#[cfg(kernel = "m4")]
+pub(crate) use attend::{octaves, spare, weight_right, weights_unit};
 pub use matrix::{Factor, Matrix};
 pub use matvec::{add, matvec, matvec_add, products, sums};
 pub use norm::{Gains, norm};

@@ -79,6 +79,6 @@ pub fn norm(
             max
         }
     };
-    let scale = quantize(out, max, x_q).div(root);
+    let scale = quantize(out, max, x_q).divided_by(root);
     scale.shl(gain.exponent + ONE.trailing_zeros() as i32)
 }

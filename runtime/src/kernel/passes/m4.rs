@@ -35,13 +35,28 @@ global_asm!(
 
 /// What the loop over scores needs beside its vectors.
 #[repr(C)]
-struct Weigh {
+pub(in super::super) struct Weigh {
     octaves: Octaves,
     max: i32,
     /// Shift, at the place of a scale's, in both halves.
     right: u32,
     end: *const i32,
     table: *const u16,
+}
+
+impl Weigh {
+    /// See [`weigh`](super::weigh).
+    #[inline]
+    pub(in super::super) fn new(octaves: Octaves, max: i32, right: u32, end: *const i32) -> Self {
+        let right = right << 27;
+        Self {
+            octaves,
+            max,
+            right: right | right >> 16,
+            end,
+            table: exp2_all().as_ptr(),
+        }
+    }
 }
 
 unsafe extern "C" {
@@ -104,13 +119,13 @@ unsafe extern "C" {
         mean: i32,
     ) -> u32;
     // Any number of elements.
-    fn chapbook_m4_scale_scores(
+    pub(in super::super) fn chapbook_m4_scale_scores(
         scores: *mut i32,
         k_scale: *const u16,
         v_scale: *const u16,
         end: *const i32,
     ) -> u64;
-    fn chapbook_m4_weigh(
+    pub(in super::super) fn chapbook_m4_weigh(
         scores: *const i32,
         v_scale: *const u16,
         weights: *mut i16,
@@ -321,14 +336,7 @@ pub(super) fn weigh(
 ) -> u32 {
     let n = scores.len().min(v_scale.len()).min(weights.len() & !3);
     let scores = scores.get(..n).unwrap_or_default().as_ptr_range();
-    let right = right << 27;
-    let weigh = Weigh {
-        octaves,
-        max,
-        right: right | right >> 16,
-        end: scores.end,
-        table: exp2_all().as_ptr(),
-    };
+    let weigh = Weigh::new(octaves, max, right, scores.end);
     // SAFETY: there are as many scales or more, and as many weights, filled up to a multiple of four,
     // or more; the loop stays within the table.
     unsafe {

@@ -25,6 +25,8 @@ use rv32 as native;
 use super::{Element, Wide};
 use crate::fixed::Scale;
 
+#[cfg(kernel = "m4")]
+pub(super) use m4::{Weigh, chapbook_m4_scale_scores, chapbook_m4_weigh};
 pub use plain::{Finish, Octaves, Rescale};
 
 /// Multiplies sums by the multipliers of their rows; returns the largest
