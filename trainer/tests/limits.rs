@@ -71,15 +71,21 @@ fn a_long_text_counts_as_memory() {
     // so long that the program is small beside it
     let words = common::corpus().text;
     let text = words.repeat(20_000_000 / words.len());
-    let args = ["--steps", "1", "--name", "long"];
-    let said = trainer(&dir, &text, &args);
-    let (most, held) = (
-        megabytes(&said, "memory: at most "),
-        megabytes(&said, ", held "),
+    let of_length = |name: &str, text: &str| {
+        let said = trainer(&dir, text, &["--steps", "1", "--name", name]);
+        let most = megabytes(&said, "memory: at most ");
+        let held = megabytes(&said, ", held ");
+        assert!(held <= most, "{said}");
+        (most, held)
+    };
+    // What the program itself holds differs from machine to machine; this is taken off.
+    let (_, least) = of_length("short", &words);
+    let (most, held) = of_length("long", &text);
+    let added = memory::text(text.len() as u64, false).div_ceil(1_000_000);
+    assert!(
+        held <= least + added,
+        "{held} MB for the long text, {least} MB for the short one"
     );
-    assert!(held <= most, "{said}");
-    // the text and two bytes a character, and what an evaluation takes
-    assert!(held < 130, "{said}");
     assert!(most < 2 * held, "{most} MB say nothing about {held} MB");
 }
 
